@@ -1,0 +1,170 @@
+//! Fixed window: a count that starts again at every boundary.
+//!
+//! The cheapest and the easiest to explain, and the right one for billing. Up to twice the limit
+//! can pass around a boundary. Boundaries are multiples of the period, or those of a calendar, which
+//! the caller works out: a core without a clock has no time zones either.
+
+use super::Algorithm;
+use crate::decision::{Receipt, Verdict};
+use crate::quota::{Quota, QuotaError};
+use crate::tick::{Span, Tick};
+
+/// At most `limit` cells in each window.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct FixedWindow {
+    limit: u32,
+    windows: Windows,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Windows {
+    /// Every multiple of the period starts a window.
+    Aligned { per: Span },
+    /// Two windows side by side: from the first boundary to the second, and from there to the third.
+    Calendar { boundaries: [Tick; 3] },
+}
+
+/// What was used in the window that starts at `start`. All zero for a fresh key.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct WindowCount {
+    start: Tick,
+    used: u32,
+}
+
+impl FixedWindow {
+    /// Windows that start at the multiples of the quota's period.
+    pub(crate) const fn new(quota: Quota) -> Result<FixedWindow, QuotaError> {
+        match quota.check_without_burst() {
+            Ok(()) => Ok(FixedWindow {
+                limit: quota.cells(),
+                windows: Windows::Aligned { per: quota.per() },
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Windows of a calendar: this one, and the one after it.
+    ///
+    /// The caller gives new boundaries before the third is reached. Until it does, the second window
+    /// goes on: a late caller lets nobody pass twice.
+    pub(crate) const fn calendar(
+        limit: u32,
+        boundaries: [Tick; 3],
+    ) -> Result<FixedWindow, QuotaError> {
+        let [start, middle, end] = boundaries;
+        if limit == 0 {
+            return Err(QuotaError::ZeroCells);
+        }
+        if middle.get() <= start.get() || end.get() <= middle.get() {
+            return Err(QuotaError::Boundaries);
+        }
+        Ok(FixedWindow { limit, windows: Windows::Calendar { boundaries } })
+    }
+
+    /// Whether `other` has its windows in the same places, so that its counts mean the same.
+    pub(crate) fn is_aligned_with(&self, other: &FixedWindow) -> bool {
+        match (self.windows, other.windows) {
+            (Windows::Calendar { .. }, Windows::Calendar { .. }) => true,
+            (a, b) => a == b,
+        }
+    }
+
+    /// The start of the window that holds `now`.
+    fn start_of(&self, now: Tick) -> Tick {
+        match self.windows {
+            Windows::Aligned { per } => Tick::from_micros(now.get() - now.get() % per.get()),
+            Windows::Calendar { boundaries: [start, middle, _] } => {
+                if now < middle {
+                    start
+                } else {
+                    middle
+                }
+            }
+        }
+    }
+
+    /// The end of the window that starts at `start`.
+    fn end_of(&self, start: Tick) -> Tick {
+        match self.windows {
+            Windows::Aligned { per } => start.after(per),
+            Windows::Calendar { boundaries: [_, middle, end] } => {
+                if start < middle {
+                    middle
+                } else {
+                    end
+                }
+            }
+        }
+    }
+}
+
+impl Algorithm for FixedWindow {
+    type State = WindowCount;
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn settle(&self, count: &mut WindowCount, now: Tick) {
+        let start = self.start_of(now);
+        // A window that lies ahead stays: the clock has gone back, and that must not pay.
+        if count.start < start {
+            *count = WindowCount { start, used: 0 };
+        }
+    }
+
+    fn judge(&self, count: &WindowCount, now: Tick, cost: u32) -> Verdict {
+        if cost <= self.limit.saturating_sub(count.used) {
+            Verdict::Allow
+        } else if self.limit < cost {
+            Verdict::Never
+        } else {
+            Verdict::Deny { retry_after: self.end_of(count.start).since(now) }
+        }
+    }
+
+    fn charge(&self, count: &mut WindowCount, now: Tick, cost: u32) -> Receipt {
+        count.used += cost;
+        Receipt { at: now.max(count.start), cost }
+    }
+
+    fn remaining(&self, count: &WindowCount, _: Tick) -> u32 {
+        self.limit.saturating_sub(count.used)
+    }
+
+    fn reset_after(&self, count: &WindowCount, now: Tick) -> Span {
+        self.forget_at(count).since(now)
+    }
+
+    fn refund(&self, count: &mut WindowCount, _: Tick, receipt: Receipt) {
+        if count.start <= receipt.at && receipt.at < self.end_of(count.start) {
+            count.used = count.used.saturating_sub(receipt.cost);
+        }
+    }
+
+    fn forget_at(&self, count: &WindowCount) -> Tick {
+        if count.used == 0 { Tick::default() } else { self.end_of(count.start) }
+    }
+
+    fn worse(&self, a: &WindowCount, b: &WindowCount) -> Option<WindowCount> {
+        Some(match a.start.cmp(&b.start) {
+            core::cmp::Ordering::Less => *b,
+            core::cmp::Ordering::Equal => WindowCount { start: a.start, used: a.used.max(b.used) },
+            core::cmp::Ordering::Greater => *a,
+        })
+    }
+}
+
+impl WindowCount {
+    /// The count as two words.
+    pub(crate) fn to_words(self) -> [u64; 2] {
+        [self.start.get(), self.used.into()]
+    }
+
+    /// The count that [`WindowCount::to_words`] wrote.
+    pub(crate) fn from_words([start, used]: [u64; 2]) -> WindowCount {
+        // More than a word's half was never written; a damaged word must not pay.
+        let used = u32::try_from(used).unwrap_or(u32::MAX);
+        WindowCount { start: Tick::from_micros(start), used }
+    }
+}

@@ -1,0 +1,113 @@
+//! Sliding log and concurrency: what passed, each with the tick at which it leaves.
+//!
+//! A sliding log forgets an event one period after it passed; a permit is given back by its holder,
+//! or is lost one lease after it was taken. Both are a list of events with an expiry, so they are
+//! one algorithm, exact over every span, and the only one whose state grows.
+
+use super::Algorithm;
+use crate::decision::{Receipt, Verdict};
+use crate::events::Events;
+use crate::quota::{Quota, QuotaError};
+use crate::tick::{Span, Tick};
+
+/// At most `limit` cells among the events of the last period.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct LogLimit {
+    limit: u32,
+    per: Span,
+}
+
+/// The events that still count, oldest first.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Log {
+    events: Events,
+    used: u32,
+}
+
+impl LogLimit {
+    /// A log for `quota`.
+    pub(crate) const fn new(quota: Quota) -> Result<LogLimit, QuotaError> {
+        match quota.check_without_burst() {
+            Ok(()) => Ok(LogLimit { limit: quota.cells(), per: quota.per() }),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn leaves_at(&self, passed: Tick) -> Tick {
+        passed.after(self.per)
+    }
+
+    /// When `excess` cells will have left.
+    fn frees_at(&self, log: &Log, excess: u64) -> Tick {
+        let mut left = 0;
+        for (passed, cells) in log.events.iter() {
+            left += u64::from(cells);
+            if excess <= left {
+                return self.leaves_at(passed);
+            }
+        }
+        unreachable!("once all have left there is room for any cost up to the limit")
+    }
+}
+
+impl Algorithm for LogLimit {
+    type State = Log;
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn settle(&self, log: &mut Log, now: Tick) {
+        while let Some((passed, cells)) = log.events.oldest()
+            && self.leaves_at(passed) <= now
+        {
+            log.events.forget_oldest();
+            log.used -= cells;
+        }
+    }
+
+    fn judge(&self, log: &Log, now: Tick, cost: u32) -> Verdict {
+        if cost <= self.remaining(log, now) {
+            Verdict::Allow
+        } else if self.limit < cost {
+            Verdict::Never
+        } else {
+            let excess = u64::from(log.used) + u64::from(cost) - u64::from(self.limit);
+            Verdict::Deny { retry_after: self.frees_at(log, excess).since(now) }
+        }
+    }
+
+    fn charge(&self, log: &mut Log, now: Tick, cost: u32) -> Receipt {
+        let at = log.events.record(now, cost);
+        log.used += cost;
+        Receipt { at, cost }
+    }
+
+    fn remaining(&self, log: &Log, _: Tick) -> u32 {
+        self.limit.saturating_sub(log.used)
+    }
+
+    fn reset_after(&self, log: &Log, now: Tick) -> Span {
+        self.forget_at(log).since(now)
+    }
+
+    fn refund(&self, log: &mut Log, now: Tick, receipt: Receipt) {
+        self.settle(log, now);
+        log.used -= log.events.take_back(receipt.at, receipt.cost);
+    }
+
+    fn forget_at(&self, log: &Log) -> Tick {
+        log.events.newest().map_or(Tick::default(), |(passed, _)| self.leaves_at(passed))
+    }
+
+    fn worse(&self, _: &Log, _: &Log) -> Option<Log> {
+        None
+    }
+}
+
+impl Log {
+    /// Bytes held on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.events.heap_bytes()
+    }
+}

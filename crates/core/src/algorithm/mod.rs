@@ -1,0 +1,91 @@
+//! The algorithms, and the one shape they share.
+
+mod fixed_window;
+mod line;
+mod log;
+mod sliding_window;
+
+use core::fmt::Debug;
+
+use crate::decision::{Decision, Receipt, Verdict};
+use crate::tick::{Span, Tick};
+
+pub(crate) use self::fixed_window::{FixedWindow, WindowCount};
+pub(crate) use self::line::{Line, LineBucket, Overflow};
+pub(crate) use self::log::{Log, LogLimit};
+pub(crate) use self::sliding_window::{SlidingWindow, WindowPair};
+
+/// A rate-limiting algorithm: a pure function from what was remembered to what to remember next.
+///
+/// Configuration is `self`, memory is `State`, the world is `now` and `cost`. Nothing else exists.
+pub(crate) trait Algorithm {
+    /// What must be remembered about one key between two requests. The default is a fresh key.
+    type State: Clone + Debug + Default + Eq;
+
+    /// The most cells that can pass at once.
+    fn limit(&self) -> u32;
+
+    /// Does to `state` what time alone has done by `now`. Nobody can see it afterwards.
+    fn settle(&self, state: &mut Self::State, now: Tick);
+
+    /// Whether `cost` cells may pass; a cost of zero always does. `state` has been settled.
+    fn judge(&self, state: &Self::State, now: Tick, cost: u32) -> Verdict;
+
+    /// Takes `cost` cells, which [`Algorithm::judge`] has just let pass.
+    fn charge(&self, state: &mut Self::State, now: Tick, cost: u32) -> Receipt;
+
+    /// Cells that would still pass at `now`. `state` has been settled.
+    fn remaining(&self, state: &Self::State, now: Tick) -> u32;
+
+    /// How long after `now` the key is as good as fresh. `state` has been settled.
+    fn reset_after(&self, state: &Self::State, now: Tick) -> Span;
+
+    /// Gives back what `receipt` says was charged: never above full, never into another window.
+    fn refund(&self, state: &mut Self::State, now: Tick, receipt: Receipt);
+
+    /// When `state` can no longer be told from a fresh one, and may be forgotten.
+    fn forget_at(&self, state: &Self::State) -> Tick;
+
+    /// A state under which at least as much has been consumed as under `a` and under `b`, or
+    /// `None` if there is none smaller than both together.
+    ///
+    /// A full store folds the states that it drops into one such state, so that dropping a key
+    /// never gives it anything back.
+    fn worse(&self, a: &Self::State, b: &Self::State) -> Option<Self::State>;
+
+    /// The numbers that go with `verdict`.
+    fn decision(&self, state: &Self::State, now: Tick, verdict: Verdict) -> Decision {
+        Decision {
+            verdict,
+            limit: self.limit(),
+            remaining: self.remaining(state, now),
+            reset_after: self.reset_after(state, now),
+        }
+    }
+}
+
+/// `⌊a × b / c⌋`, for results that fit.
+fn mul_div_floor(a: u32, b: u64, c: u64) -> u64 {
+    narrow(div_floor(u128::from(a) * u128::from(b), c))
+}
+
+/// `⌊amount / by⌋`. Most amounts fit a word, and one word divides several times faster than two.
+fn div_floor(amount: u128, by: u64) -> u128 {
+    match u64::try_from(amount) {
+        Ok(small) => u128::from(small / by),
+        Err(_) => amount / u128::from(by),
+    }
+}
+
+/// `⌈amount / by⌉`.
+fn div_ceil(amount: u128, by: u64) -> u128 {
+    match u64::try_from(amount) {
+        Ok(small) => u128::from(small.div_ceil(by)),
+        Err(_) => amount.div_ceil(u128::from(by)),
+    }
+}
+
+/// `amount` as a word, or the largest word: past 2^64 ticks nobody is waiting any more.
+fn narrow(amount: u128) -> u64 {
+    u64::try_from(amount).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,155 @@
+//! Sliding window: this window's count, plus the last one's weighted by how much of it still shows.
+//!
+//! Almost as exact as a log in two words. It is an estimate: whoever spends a whole window at its
+//! very end is forgotten a little too early in the next.
+
+use super::{Algorithm, mul_div_floor};
+use crate::decision::{Receipt, Verdict};
+use crate::quota::{Quota, QuotaError};
+use crate::tick::{Span, Tick};
+
+/// About `limit` cells in any span of one period.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct SlidingWindow {
+    limit: u32,
+    per: Span,
+}
+
+/// What was used in the window that starts at `start`, and in the one before it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct WindowPair {
+    start: Tick,
+    last: u32,
+    this: u32,
+}
+
+impl SlidingWindow {
+    /// Windows for `quota`.
+    pub(crate) const fn new(quota: Quota) -> Result<SlidingWindow, QuotaError> {
+        match quota.check_without_burst() {
+            Ok(()) => Ok(SlidingWindow { limit: quota.cells(), per: quota.per() }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The period.
+    pub(crate) const fn per(&self) -> Span {
+        self.per
+    }
+
+    /// Cells that count at `now`.
+    fn estimate(&self, pair: &WindowPair, now: Tick) -> u32 {
+        let shows = self.per.get() - now.since(pair.start).get();
+        let last = mul_div_floor(pair.last, shows, self.per.get());
+        u32::try_from(last).expect("at most `last`").saturating_add(pair.this)
+    }
+
+    /// How far into a window the `weight` cells of the one before have faded to at most `spare`.
+    ///
+    /// The smallest `e` with `⌊weight × (per − e) / per⌋ ≤ spare`, or the whole period if that is
+    /// only so once the window is over.
+    fn fades_in(&self, weight: u32, spare: u32) -> u64 {
+        if weight <= spare {
+            return 0;
+        }
+        // weight × (per − e) < (spare + 1) × per, and spare + 1 is at most the weight.
+        let shows = (u128::from(spare) + 1) * u128::from(self.per.get());
+        let shows = super::narrow(super::div_ceil(shows, weight.into())) - 1;
+        self.per.get() - shows
+    }
+
+    /// When `cost` passes: in this window, in the next, or in the one after that.
+    fn passes_at(&self, pair: &WindowPair, cost: u32) -> Tick {
+        let per = self.per.get();
+        if let Some(spare) = self.limit.checked_sub(pair.this.saturating_add(cost)) {
+            let into = self.fades_in(pair.last, spare);
+            if into < per {
+                return pair.start.after(Span::from_micros(into));
+            }
+        }
+        let into = self.fades_in(pair.this, self.limit - cost);
+        pair.start.after(self.per).after(Span::from_micros(into))
+    }
+}
+
+impl Algorithm for SlidingWindow {
+    type State = WindowPair;
+
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    fn settle(&self, pair: &mut WindowPair, now: Tick) {
+        let elapsed = now.since(pair.start).get();
+        let per = self.per.get();
+        if elapsed < per {
+            return;
+        }
+        let last = if elapsed - per < per { pair.this } else { 0 };
+        *pair = WindowPair { start: Tick::from_micros(now.get() - now.get() % per), last, this: 0 };
+    }
+
+    fn judge(&self, pair: &WindowPair, now: Tick, cost: u32) -> Verdict {
+        if cost <= self.remaining(pair, now) {
+            Verdict::Allow
+        } else if self.limit < cost {
+            Verdict::Never
+        } else {
+            Verdict::Deny { retry_after: self.passes_at(pair, cost).since(now) }
+        }
+    }
+
+    fn charge(&self, pair: &mut WindowPair, now: Tick, cost: u32) -> Receipt {
+        pair.this += cost;
+        Receipt { at: now.max(pair.start), cost }
+    }
+
+    fn remaining(&self, pair: &WindowPair, now: Tick) -> u32 {
+        self.limit.saturating_sub(self.estimate(pair, now))
+    }
+
+    fn reset_after(&self, pair: &WindowPair, now: Tick) -> Span {
+        self.forget_at(pair).since(now)
+    }
+
+    fn refund(&self, pair: &mut WindowPair, _: Tick, receipt: Receipt) {
+        let end = pair.start.after(self.per);
+        if pair.start <= receipt.at && receipt.at < end {
+            pair.this = pair.this.saturating_sub(receipt.cost);
+        } else if receipt.at < pair.start && pair.start.since(receipt.at) <= self.per {
+            pair.last = pair.last.saturating_sub(receipt.cost);
+        }
+    }
+
+    fn forget_at(&self, pair: &WindowPair) -> Tick {
+        match (pair.last, pair.this) {
+            (0, 0) => Tick::default(),
+            (last, 0) => pair.start.after(Span::from_micros(self.fades_in(last, 0))),
+            (_, this) => {
+                pair.start.after(self.per).after(Span::from_micros(self.fades_in(this, 0)))
+            }
+        }
+    }
+
+    fn worse(&self, a: &WindowPair, b: &WindowPair) -> Option<WindowPair> {
+        let (mut a, mut b) = (*a, *b);
+        let start = a.start.max(b.start);
+        self.settle(&mut a, start);
+        self.settle(&mut b, start);
+        Some(WindowPair { start, last: a.last.max(b.last), this: a.this.max(b.this) })
+    }
+}
+
+impl WindowPair {
+    /// The pair as two words.
+    pub(crate) fn to_words(self) -> [u64; 2] {
+        [self.start.get(), u64::from(self.last) << 32 | u64::from(self.this)]
+    }
+
+    /// The pair that [`WindowPair::to_words`] wrote.
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of a word")]
+    pub(crate) fn from_words([start, counts]: [u64; 2]) -> WindowPair {
+        let (last, this) = ((counts >> 32) as u32, counts as u32);
+        WindowPair { start: Tick::from_micros(start), last, this }
+    }
+}

@@ -1,0 +1,48 @@
+//! Rate limiting as arithmetic.
+//!
+//! Every algorithm here is one pure function:
+//!
+//! ```text
+//! (state, now, cost) -> (state, decision)
+//! ```
+//!
+//! Nothing in this crate reads a clock, takes a lock, does I/O, or rounds what it remembers. A
+//! store keeps the states; a clock says what time it is; this crate only decides. The same code
+//! therefore runs inside the in-memory store, inside the simulator, and as the reference that every
+//! other store is checked against.
+//!
+//! ```
+//! use tidegate_core::{Policy, Quota, Span, Tick, Verdict};
+//!
+//! let policy = Policy::token_bucket(Quota::per_second(3))?;
+//! let mut state = policy.fresh();
+//! let now = Tick::from_micros(0);
+//!
+//! for left in [2, 1, 0] {
+//!     let decision = policy.decide(&mut state, now, 1);
+//!     assert_eq!((decision.verdict, decision.remaining), (Verdict::Allow, left));
+//! }
+//! // The fourth has to wait for a third of a second, rounded up to the next microsecond.
+//! let refused = policy.decide(&mut state, now, 1);
+//! assert_eq!(refused.verdict, Verdict::Deny { retry_after: Span::from_micros(333_334) });
+//! # Ok::<(), tidegate_core::QuotaError>(())
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+#![deny(clippy::float_arithmetic)]
+
+extern crate alloc;
+
+mod algorithm;
+mod all;
+mod decision;
+mod events;
+mod policy;
+mod quota;
+mod tick;
+
+pub use crate::all::{Limit, decide_all};
+pub use crate::decision::{Decision, Receipt, Verdict};
+pub use crate::policy::{Kind, Policy, State, UnknownKind};
+pub use crate::quota::{Grains, Quota, QuotaError};
+pub use crate::tick::{Span, Tick};

@@ -1,0 +1,357 @@
+//! The closed set of algorithms, for code that learns which one to run from a file.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::algorithm::{
+    Algorithm, FixedWindow, Line, LineBucket, Log, LogLimit, Overflow, SlidingWindow, WindowCount,
+    WindowPair,
+};
+use crate::decision::{Decision, Receipt};
+use crate::quota::{Grains, Quota, QuotaError};
+use crate::tick::Tick;
+
+/// The algorithms by name.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Kind {
+    /// At most so many at the same time, each for at most a lease.
+    Concurrency,
+    /// A count that starts again at every boundary.
+    FixedWindow,
+    /// The token bucket, told by the time of the next arrival.
+    Gcra,
+    /// The token bucket, told by how full it is.
+    LeakyBucket,
+    /// What finds a debt waits for its turn: evenly spaced output.
+    LeakyQueue,
+    /// Exact over every span, by remembering every event.
+    SlidingLog,
+    /// Two windows, the older fading out.
+    SlidingWindow,
+    /// A burst at once, then the quota's rate.
+    TokenBucket,
+}
+
+/// An algorithm with its quota, chosen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Policy {
+    kind: Kind,
+    rule: Rule,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Rule {
+    FixedWindow(FixedWindow),
+    Line(LineBucket),
+    Log(LogLimit),
+    SlidingWindow(SlidingWindow),
+}
+
+/// What a [`Policy`] remembers about one key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct State(Memory);
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Memory {
+    FixedWindow(WindowCount),
+    Line(Line),
+    Log(Log),
+    SlidingWindow(WindowPair),
+}
+
+/// Runs `$body` with the algorithm and the state of the same kind. A state that another algorithm
+/// left behind (the policy was changed meanwhile) counts as fresh.
+macro_rules! with_state {
+    ($policy:expr, $state:expr, |$it:ident, $memory:ident| $body:expr) => {{
+        let state: &mut State = $state;
+        if !$policy.knows(state) {
+            *state = $policy.fresh();
+        }
+        match (&$policy.rule, &mut state.0) {
+            (Rule::FixedWindow($it), Memory::FixedWindow($memory)) => $body,
+            (Rule::Line($it), Memory::Line($memory)) => $body,
+            (Rule::Log($it), Memory::Log($memory)) => $body,
+            (Rule::SlidingWindow($it), Memory::SlidingWindow($memory)) => $body,
+            _ => unreachable!("made of the right kind just above"),
+        }
+    }};
+}
+
+impl Policy {
+    /// `kind` with `quota`.
+    pub const fn new(kind: Kind, quota: Quota) -> Result<Policy, QuotaError> {
+        macro_rules! made {
+            ($variant:ident, $made:expr) => {
+                match $made {
+                    Ok(rule) => Rule::$variant(rule),
+                    Err(error) => return Err(error),
+                }
+            };
+        }
+        let rule = match kind {
+            Kind::Concurrency | Kind::SlidingLog => made!(Log, LogLimit::new(quota)),
+            Kind::FixedWindow => made!(FixedWindow, FixedWindow::new(quota)),
+            Kind::Gcra | Kind::LeakyBucket | Kind::TokenBucket => {
+                made!(Line, LineBucket::new(quota, Overflow::Meter))
+            }
+            Kind::LeakyQueue => made!(Line, LineBucket::new(quota, Overflow::Queue)),
+            Kind::SlidingWindow => made!(SlidingWindow, SlidingWindow::new(quota)),
+        };
+        Ok(Policy { kind, rule })
+    }
+
+    /// A token bucket.
+    pub const fn token_bucket(quota: Quota) -> Result<Policy, QuotaError> {
+        Policy::new(Kind::TokenBucket, quota)
+    }
+
+    /// A fixed window whose boundaries are those of a calendar; this one and the next.
+    ///
+    /// Three ticks bound two windows. The caller gives new ones before the third is reached; until
+    /// it does, the second window goes on, so that a late caller lets nobody pass twice.
+    pub const fn calendar(limit: u32, boundaries: [Tick; 3]) -> Result<Policy, QuotaError> {
+        match FixedWindow::calendar(limit, boundaries) {
+            Ok(window) => Ok(Policy { kind: Kind::FixedWindow, rule: Rule::FixedWindow(window) }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Which algorithm it is.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The most cells that can pass at once.
+    pub fn limit(&self) -> u32 {
+        match &self.rule {
+            Rule::FixedWindow(it) => it.limit(),
+            Rule::Line(it) => it.limit(),
+            Rule::Log(it) => it.limit(),
+            Rule::SlidingWindow(it) => it.limit(),
+        }
+    }
+
+    /// The quota of a bucket as it is counted: the exact fraction that its rate is.
+    pub const fn grains(&self) -> Option<&Grains> {
+        match &self.rule {
+            Rule::Line(it) => Some(it.grains()),
+            _ => None,
+        }
+    }
+
+    /// The state of a key nobody has asked about.
+    pub fn fresh(&self) -> State {
+        State(match &self.rule {
+            Rule::FixedWindow(_) => Memory::FixedWindow(WindowCount::default()),
+            Rule::Line(_) => Memory::Line(Line::default()),
+            Rule::Log(_) => Memory::Log(Log::default()),
+            Rule::SlidingWindow(_) => Memory::SlidingWindow(WindowPair::default()),
+        })
+    }
+
+    /// Decides one request and charges it if it passes.
+    #[inline]
+    pub fn decide(&self, state: &mut State, now: Tick, cost: u32) -> Decision {
+        self.decide_with_receipt(state, now, cost).0
+    }
+
+    /// Decides one request; the receipt is for what passed, and can be refunded once.
+    #[inline]
+    pub fn decide_with_receipt(
+        &self,
+        state: &mut State,
+        now: Tick,
+        cost: u32,
+    ) -> (Decision, Option<Receipt>) {
+        with_state!(self, state, |it, memory| {
+            it.settle(memory, now);
+            let verdict = it.judge(memory, now, cost);
+            let receipt = verdict.passes().then(|| it.charge(memory, now, cost));
+            (it.decision(memory, now, verdict), receipt)
+        })
+    }
+
+    /// What [`Policy::decide`] would answer, without charging: the numbers are those of now.
+    pub fn peek(&self, state: &mut State, now: Tick, cost: u32) -> Decision {
+        with_state!(self, state, |it, memory| {
+            it.settle(memory, now);
+            it.decision(memory, now, it.judge(memory, now, cost))
+        })
+    }
+
+    /// Charges what [`Policy::peek`] has just let pass at the same tick.
+    pub(crate) fn charge(&self, state: &mut State, now: Tick, cost: u32) -> Receipt {
+        with_state!(self, state, |it, memory| it.charge(memory, now, cost))
+    }
+
+    /// Gives back what was charged: never above full, never into another window.
+    pub fn refund(&self, state: &mut State, now: Tick, receipt: Receipt) {
+        with_state!(self, state, |it, memory| {
+            it.settle(memory, now);
+            it.refund(memory, now, receipt);
+        });
+    }
+
+    /// When `state` can no longer be told from a fresh one, and may be forgotten.
+    pub fn forget_at(&self, state: &State) -> Tick {
+        match (&self.rule, &state.0) {
+            (Rule::FixedWindow(it), Memory::FixedWindow(memory)) => it.forget_at(memory),
+            (Rule::Line(it), Memory::Line(memory)) => it.forget_at(memory),
+            (Rule::Log(it), Memory::Log(memory)) => it.forget_at(memory),
+            (Rule::SlidingWindow(it), Memory::SlidingWindow(memory)) => it.forget_at(memory),
+            _ => Tick::default(),
+        }
+    }
+
+    /// A state under which at least as much is consumed as under `a` and under `b`, where there is
+    /// one. A full store folds the states that it drops into one such state, so that dropping a key
+    /// never gives it anything back.
+    pub fn worse(&self, a: &State, b: &State) -> Option<State> {
+        let worse = match (&self.rule, &a.0, &b.0) {
+            (Rule::FixedWindow(it), Memory::FixedWindow(a), Memory::FixedWindow(b)) => {
+                it.worse(a, b).map(Memory::FixedWindow)
+            }
+            (Rule::Line(it), Memory::Line(a), Memory::Line(b)) => it.worse(a, b).map(Memory::Line),
+            (Rule::SlidingWindow(it), Memory::SlidingWindow(a), Memory::SlidingWindow(b)) => {
+                it.worse(a, b).map(Memory::SlidingWindow)
+            }
+            _ => None,
+        };
+        worse.map(State)
+    }
+
+    /// Takes over a state that lived under `old` until `now`, with what was consumed.
+    ///
+    /// A raise grants the difference, never a fresh burst; a cut never goes below zero.
+    pub fn carry(&self, old: &Policy, state: &mut State, now: Tick) {
+        match (&self.rule, &old.rule, &mut state.0) {
+            (Rule::Line(new), Rule::Line(old), Memory::Line(line)) => {
+                *line = new.carry(old, *line, now);
+            }
+            (Rule::Log(_), Rule::Log(_), Memory::Log(_)) => {}
+            (Rule::FixedWindow(new), Rule::FixedWindow(old), Memory::FixedWindow(_))
+                if new.is_aligned_with(old) => {}
+            (Rule::SlidingWindow(new), Rule::SlidingWindow(old), Memory::SlidingWindow(_))
+                if new.per() == old.per() => {}
+            _ => {
+                let consumed = old.limit() - old.peek(state, now, 0).remaining;
+                *state = self.fresh();
+                self.peek(state, now, 0);
+                let _ = self.charge(state, now, consumed.min(self.limit()));
+            }
+        }
+    }
+
+    /// Bytes that `state` takes in a store: its words, and what a log keeps beside them.
+    pub fn state_bytes(&self, state: &State) -> usize {
+        match &state.0 {
+            Memory::Log(log) => size_of::<Log>() + log.heap_bytes(),
+            _ => self.words() * size_of::<u64>(),
+        }
+    }
+
+    /// How many words a state takes, packed. A log does not fit words: it takes none.
+    pub const fn words(&self) -> usize {
+        match &self.rule {
+            Rule::Line(it) if it.is_narrow() => 1,
+            Rule::Log(_) => 0,
+            _ => 2,
+        }
+    }
+
+    /// Packs `state` into [`Policy::words`] words; the rest of the two stays zero. A fresh state is
+    /// all zero.
+    #[inline]
+    pub fn pack(&self, state: &State) -> [u64; 2] {
+        match &state.0 {
+            Memory::FixedWindow(count) => count.to_words(),
+            Memory::Line(line) => line.to_words(),
+            Memory::Log(_) => [0; 2],
+            Memory::SlidingWindow(pair) => pair.to_words(),
+        }
+    }
+
+    /// Unpacks what [`Policy::pack`] packed under this policy.
+    #[inline]
+    pub fn unpack(&self, words: [u64; 2]) -> State {
+        State(match &self.rule {
+            Rule::FixedWindow(_) => Memory::FixedWindow(WindowCount::from_words(words)),
+            Rule::Line(_) => Memory::Line(Line::from_words(words)),
+            Rule::Log(_) => Memory::Log(Log::default()),
+            Rule::SlidingWindow(_) => Memory::SlidingWindow(WindowPair::from_words(words)),
+        })
+    }
+
+    fn knows(&self, state: &State) -> bool {
+        matches!(
+            (&self.rule, &state.0),
+            (Rule::FixedWindow(_), Memory::FixedWindow(_))
+                | (Rule::Line(_), Memory::Line(_))
+                | (Rule::Log(_), Memory::Log(_))
+                | (Rule::SlidingWindow(_), Memory::SlidingWindow(_))
+        )
+    }
+}
+
+impl Kind {
+    /// Every algorithm, buckets first.
+    pub const ALL: [Kind; 8] = [
+        Kind::TokenBucket,
+        Kind::Gcra,
+        Kind::LeakyBucket,
+        Kind::LeakyQueue,
+        Kind::FixedWindow,
+        Kind::SlidingWindow,
+        Kind::SlidingLog,
+        Kind::Concurrency,
+    ];
+
+    /// Its name in files, on the command line and in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Concurrency => "concurrency",
+            Kind::FixedWindow => "fixed-window",
+            Kind::Gcra => "gcra",
+            Kind::LeakyBucket => "leaky-bucket",
+            Kind::LeakyQueue => "leaky-queue",
+            Kind::SlidingLog => "sliding-log",
+            Kind::SlidingWindow => "sliding-window",
+            Kind::TokenBucket => "token-bucket",
+        }
+    }
+
+    /// Whether the algorithm is a bucket, which has a burst of its own.
+    pub const fn has_burst(self) -> bool {
+        matches!(self, Kind::Gcra | Kind::LeakyBucket | Kind::LeakyQueue | Kind::TokenBucket)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Kind, UnknownKind> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or(UnknownKind)
+    }
+}
+
+/// A name that is no algorithm's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UnknownKind;
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such algorithm: choose one of")?;
+        for (index, kind) in Kind::ALL.into_iter().enumerate() {
+            write!(f, "{}{kind}", if index == 0 { " " } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownKind {}
