@@ -13,7 +13,7 @@ use crate::tick::Tick;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Events {
     words: VecDeque<u64>,
-    /// When the last recorded event passed; kept even when that event is gone.
+    /// The latest tick that was seen: no event is recorded before it.
     latest: Tick,
 }
 
@@ -28,9 +28,14 @@ impl Events {
     const CELLS_MASK: u64 = (1 << Events::CELLS_BITS) - 1;
     const TICK_MASK: u64 = (1 << (64 - Events::CELLS_BITS)) - 1;
 
-    /// Adds `cells` at `now`, or at the last event's tick if the clock has gone back.
-    pub(crate) fn record(&mut self, now: Tick, cells: u32) -> Tick {
+    /// Notes that it is `now`, unless it has been later already.
+    pub(crate) fn advance(&mut self, now: Tick) {
         self.latest = self.latest.max(now);
+    }
+
+    /// Adds `cells` at `now`, or at the latest tick if the clock has gone back.
+    pub(crate) fn record(&mut self, now: Tick, cells: u32) -> Tick {
+        self.advance(now);
         if cells == 0 {
             return self.latest;
         }
@@ -173,3 +178,94 @@ impl Events {
 
 /// Every event that counts is told apart by the bits of its tick that are kept.
 const _: () = assert!(crate::Quota::PER_MAX.get() < Events::TICK_MASK);
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn tick(micros: u64) -> Tick {
+        Tick::from_micros(micros)
+    }
+
+    fn listed(events: &Events) -> Vec<(u64, u32)> {
+        events.iter().map(|(tick, cells)| (tick.get(), cells)).collect()
+    }
+
+    #[test]
+    fn small_and_large_events_are_read_from_both_ends() {
+        let cells = [1, 262_143, 262_144, 262_145, u32::MAX / 2, 7];
+        let mut events = Events::default();
+        for (index, &cells) in (1..).zip(&cells) {
+            events.record(tick(index * 1_000), cells);
+            assert_eq!(events.newest(), Some((tick(index * 1_000), cells)));
+        }
+        assert_eq!(events.words.len(), 9);
+        for (index, &cells) in (1..).zip(&cells) {
+            assert_eq!(events.oldest(), Some((tick(index * 1_000), cells)));
+            events.forget_oldest();
+        }
+        assert_eq!((events.oldest(), events.newest()), (None, None));
+    }
+
+    #[test]
+    fn one_tick_is_one_event() {
+        let mut events = Events::default();
+        for _ in 0..3 {
+            events.record(tick(5), 200_000);
+        }
+        events.record(tick(4), 1); // The clock went back: it counts from the latest tick.
+        assert_eq!(listed(&events), [(5, 600_001)]);
+        assert_eq!(events.words.len(), 2);
+    }
+
+    #[test]
+    fn what_is_taken_back_is_what_was_recorded_then() {
+        let mut events = Events::default();
+        for (at, cells) in [(1, 300_000), (2, 5), (3, 400_000), (4, 9)] {
+            events.record(tick(at), cells);
+        }
+        assert_eq!(events.take_back(tick(3), 399_999), 399_999);
+        assert_eq!(listed(&events), [(1, 300_000), (2, 5), (3, 1), (4, 9)]);
+        assert_eq!(events.take_back(tick(2), 7), 5);
+        assert_eq!(events.take_back(tick(2), 7), 0);
+        assert_eq!(events.take_back(tick(9), 7), 0);
+        assert_eq!(events.take_back(tick(1), 1), 1);
+        assert_eq!(listed(&events), [(1, 299_999), (3, 1), (4, 9)]);
+    }
+
+    #[test]
+    fn ticks_are_whole_again_a_year_apart() {
+        let year = 365 * 86_400_000_000;
+        let mut events = Events::default();
+        for index in 0..3 {
+            events.record(tick(1_700_000_000_000_000 + index * year / 2), 1);
+        }
+        let expected: Vec<(u64, u32)> =
+            (0..3).map(|index| (1_700_000_000_000_000 + index * year / 2, 1)).collect();
+        assert_eq!(listed(&events), expected);
+    }
+
+    #[test]
+    fn at_the_cap_the_oldest_leave_together_and_later() {
+        let mut events = Events::default();
+        let words_max = u64::try_from(Events::WORDS_MAX).expect("64 bits");
+        for index in 1..=words_max + 10 {
+            events.record(tick(index), 1);
+        }
+        assert_eq!(events.words.len(), Events::WORDS_MAX);
+        assert_eq!(events.oldest(), Some((tick(11), 11)));
+        let cells: u64 = events.iter().map(|(_, cells)| u64::from(cells)).sum();
+        assert_eq!(cells, words_max + 10);
+    }
+
+    #[test]
+    fn memory_grows_by_an_eighth_at_a_time() {
+        let mut events = Events::default();
+        for index in 0..1_000 {
+            events.record(tick(index), 1);
+            assert!(events.heap_bytes() <= 8 * (events.words.len() * 9 / 8 + 4));
+        }
+    }
+}

@@ -64,6 +64,7 @@ impl Algorithm for LogLimit {
             log.events.forget_oldest();
             log.used -= cells;
         }
+        log.events.advance(now);
     }
 
     fn judge(&self, log: &Log, now: Tick, cost: u32) -> Verdict {

@@ -1,0 +1,301 @@
+//! Which quotas are accepted, which are refused and in which words, and what a change of one keeps.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use tidegate_core::{Kind, Policy, Quota, QuotaError, Span, State, Tick, Verdict};
+use tidegate_sim::rng::Rng;
+
+const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
+
+#[test]
+fn every_quota_of_the_range_is_accepted_and_counted_exactly() {
+    let cells = [1, 2, 3, 7, 100, 10_007, 999_999_937, u32::MAX - 1, u32::MAX];
+    let periods = [1_000, 1_001, 1_000_000, 60_000_000, 2_592_000_000_000, Quota::PER_MAX.get()];
+    for kind in Kind::ALL {
+        for cells in cells {
+            for per in periods {
+                let quota = Quota::new(cells, Span::from_micros(per));
+                let policy = Policy::new(kind, quota).unwrap();
+                assert_eq!(policy.limit(), cells);
+                for burst in cells_if(kind.has_burst(), &[1, 6_000_000, u32::MAX]) {
+                    let policy = Policy::new(kind, quota.burst(burst)).unwrap();
+                    let grains = policy.grains().unwrap();
+                    let rate = u128::from(grains.tick()) * u128::from(per);
+                    assert_eq!(rate, u128::from(grains.cell()) * u128::from(cells), "not exact");
+                    assert_eq!((grains.burst(), policy.limit()), (burst, burst));
+                    assert!(grains.tick() < 1 << 53 && grains.cell() < 1 << 53);
+                }
+            }
+        }
+    }
+}
+
+fn cells_if(wanted: bool, cells: &[u32]) -> Vec<u32> {
+    if wanted { cells.to_vec() } else { Vec::new() }
+}
+
+#[test]
+fn a_refused_quota_says_what_to_do() {
+    let second = Span::from_secs(1);
+    let too_long = Span::from_micros(Quota::PER_MAX.get() + 1);
+    for kind in Kind::ALL {
+        let check = |quota, message: &str| {
+            assert_eq!(Policy::new(kind, quota).unwrap_err().to_string(), message, "{kind}");
+        };
+        check(Quota::new(0, second), "a quota of 0 cells lets nothing pass: give at least 1");
+        check(Quota::new(1, Span::ZERO), "the period is zero: give at least one microsecond");
+        check(Quota::new(1, too_long), "the period is longer than 366 days: choose a shorter one");
+        let burst = Policy::new(kind, Quota::new(1, second).burst(2));
+        if kind.has_burst() {
+            check(
+                Quota::new(1, second).burst(0),
+                "a burst of 0 lets nothing pass: give at least 1",
+            );
+            assert!(burst.is_ok());
+        } else {
+            assert_eq!(
+                burst.unwrap_err().to_string(),
+                "windows, logs and concurrency have no burst: leave it out, or choose a bucket",
+            );
+        }
+    }
+}
+
+#[test]
+fn quotas_read_like_english() {
+    assert_eq!(Quota::per_second(5).to_string(), "5 per 1s");
+    assert_eq!(Quota::per_minute(100).burst(20).to_string(), "100 per 1min, 20 at once");
+    assert_eq!(Quota::per_hour(3).to_string(), "3 per 1h");
+    assert_eq!(Quota::per_day(5_000).to_string(), "5000 per 1d");
+    assert_eq!(Quota::new(1, Span::from_millis(250)).to_string(), "1 per 250ms");
+    assert_eq!(Quota::new(1, Span::from_micros(7)).to_string(), "1 per 7us");
+    assert_eq!(Quota::in_flight(9, Span::from_secs(90)).to_string(), "9 per 90s");
+}
+
+#[test]
+fn kinds_are_known_by_their_names() {
+    for kind in Kind::ALL {
+        assert_eq!(kind.to_string().parse(), Ok(kind));
+        assert_eq!(Policy::new(kind, Quota::per_second(1)).unwrap().kind(), kind);
+    }
+    let unknown = "bucket".parse::<Kind>().unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        "no such algorithm: choose one of token-bucket, gcra, leaky-bucket, leaky-queue, \
+         fixed-window, sliding-window, sliding-log, concurrency",
+    );
+}
+
+/// `consumed` cells under a quota of `before`, then a change to `after`: what remains.
+fn remaining_after_change(kind: Kind, before: Quota, consumed: u32, after: Quota) -> u32 {
+    let (old, new) = (Policy::new(kind, before).unwrap(), Policy::new(kind, after).unwrap());
+    let mut state = old.fresh();
+    assert!(old.decide(&mut state, NOW, consumed).verdict.passes());
+    new.carry(&old, &mut state, NOW);
+    new.peek(&mut state, NOW, 0).remaining
+}
+
+#[test]
+fn a_raise_grants_the_difference_and_a_cut_never_goes_below_zero() {
+    for kind in Kind::ALL {
+        let check = |limits: [Quota; 2], consumed, remaining| {
+            let [before, after] = limits;
+            let seen = remaining_after_change(kind, before, consumed, after);
+            assert_eq!(seen, remaining, "{kind}: {before}, {consumed} consumed, then {after}");
+        };
+        let (hundred, more, less) =
+            (Quota::per_minute(100), Quota::per_minute(150), Quota::per_minute(50));
+        check([hundred, more], 80, 70);
+        check([hundred, less], 80, 0);
+        check([hundred, less], 30, 20);
+        check([hundred, hundred], 80, 20);
+        check([hundred, Quota::per_hour(1_000)], 80, 920);
+        check([Quota::per_hour(1_000), hundred], 80, 20);
+        check([hundred, more], 0, 150);
+    }
+}
+
+#[test]
+fn a_change_of_the_period_only_keeps_what_was_consumed() {
+    for kind in Kind::ALL {
+        let (minute, hour) = (Quota::per_minute(100), Quota::per_hour(100));
+        assert_eq!(remaining_after_change(kind, minute, 60, hour), 40, "{kind}");
+        assert_eq!(remaining_after_change(kind, hour, 60, minute), 40, "{kind}");
+    }
+}
+
+#[test]
+fn a_change_of_algorithm_keeps_what_was_consumed() {
+    for from in Kind::ALL {
+        for to in Kind::ALL {
+            let quota = Quota::per_minute(10);
+            let (old, new) = (Policy::new(from, quota).unwrap(), Policy::new(to, quota).unwrap());
+            let mut state = old.fresh();
+            old.decide(&mut state, NOW, 7);
+            new.carry(&old, &mut state, NOW);
+            assert_eq!(new.peek(&mut state, NOW, 0).remaining, 3, "{from} to {to}");
+        }
+    }
+}
+
+/// A change gives nothing away: whatever comes, the new policy never has more than its own limit
+/// less what the old one still counted.
+#[test]
+fn a_change_of_quota_never_pays() {
+    for seed in 0..6_000 {
+        let mut rng = Rng::new(seed);
+        let kind = Kind::ALL[usize::try_from(seed % 8).unwrap()];
+        let mut quota = || {
+            let quota = rng.small_quota();
+            if kind.has_burst() { quota } else { Quota::new(quota.cells(), quota.per()) }
+        };
+        let (old, new) = (quota(), quota());
+        let (old, new) = (Policy::new(kind, old).unwrap(), Policy::new(kind, new).unwrap());
+        let mut state = old.fresh();
+        let mut now = NOW;
+        for _ in 0..6 {
+            now = now.after(Span::from_micros(rng.below(2_000)));
+            old.decide(&mut state, now, 1 + rng.below_u32(old.limit()));
+        }
+        let consumed = old.limit() - old.peek(&mut state, now, 0).remaining;
+        // A partly refilled cell is not whole, and stays partly consumed.
+        let whole = if kind.has_burst() { consumed.saturating_sub(1) } else { consumed };
+        new.carry(&old, &mut state, now);
+        let remaining = new.peek(&mut state, now, 0).remaining;
+        // A log knows when each event passed, and under a shorter period the older ones are gone.
+        let knows_when = matches!(kind, Kind::SlidingLog | Kind::Concurrency);
+        let most = new.limit() - whole.min(new.limit());
+        assert!(knows_when || remaining <= most, "{kind}: {old:?} {new:?}");
+        assert!(new.limit().saturating_sub(consumed) <= remaining, "{kind}: {old:?} {new:?}");
+    }
+}
+
+#[test]
+fn a_part_of_a_cell_survives_a_change_rounded_up() {
+    let (slow, fast) = (Quota::per_second(3), Quota::per_second(7));
+    let (slow, fast) = (Policy::token_bucket(slow).unwrap(), Policy::token_bucket(fast).unwrap());
+    let mut state = slow.fresh();
+    slow.decide(&mut state, NOW, 1);
+    // A tenth of a second pays three tenths of the cell: seven tenths stay.
+    let later = NOW.after(Span::from_millis(100));
+    fast.carry(&slow, &mut state, later);
+    let reset_after = fast.peek(&mut state, later, 0).reset_after;
+    assert_eq!(reset_after, Span::from_millis(100));
+}
+
+fn calendar(limit: u32, boundaries: [u64; 3]) -> Policy {
+    Policy::calendar(limit, boundaries.map(Tick::from_micros)).unwrap()
+}
+
+fn remaining_at(policy: &Policy, state: &State, at: u64) -> u32 {
+    policy.peek(&mut state.clone(), Tick::from_micros(at), 0).remaining
+}
+
+#[test]
+fn calendar_windows_start_where_the_caller_says() {
+    let policy = calendar(10, [100, 130, 158]);
+    let mut state = policy.fresh();
+    let refused = {
+        policy.decide(&mut state, Tick::from_micros(110), 10);
+        policy.decide(&mut state, Tick::from_micros(117), 1)
+    };
+    assert_eq!(refused.verdict, Verdict::Deny { retry_after: Span::from_micros(13) });
+    assert_eq!(refused.reset_after, Span::from_micros(13));
+    assert_eq!(remaining_at(&policy, &state, 129), 0);
+    assert_eq!(remaining_at(&policy, &state, 130), 10);
+    let second = policy.decide(&mut state, Tick::from_micros(130), 4);
+    assert_eq!(second.reset_after, Span::from_micros(28));
+    // A caller that is late with new boundaries lets nobody pass twice.
+    assert_eq!(remaining_at(&policy, &state, 158), 6);
+    // With them, the count goes on in its own window, and the next one is new.
+    let next = calendar(10, [130, 158, 189]);
+    next.carry(&policy, &mut state, Tick::from_micros(140));
+    assert_eq!(remaining_at(&next, &state, 150), 6);
+    assert_eq!(remaining_at(&next, &state, 158), 10);
+}
+
+#[test]
+fn calendar_windows_and_a_clock_that_goes_back() {
+    let policy = calendar(10, [100, 130, 158]);
+    let mut state = policy.fresh();
+    policy.decide(&mut state, Tick::from_micros(131), 10);
+    let refused = policy.decide(&mut state, Tick::from_micros(120), 1);
+    assert_eq!(refused.verdict, Verdict::Deny { retry_after: Span::from_micros(38) });
+}
+
+#[test]
+fn calendar_boundaries_must_be_in_order() {
+    let refused = |limit, boundaries: [u64; 3]| {
+        Policy::calendar(limit, boundaries.map(Tick::from_micros)).unwrap_err()
+    };
+    for boundaries in [[1, 1, 2], [1, 2, 2], [2, 1, 3], [1, 3, 2]] {
+        assert_eq!(refused(1, boundaries), QuotaError::Boundaries);
+    }
+    assert_eq!(refused(0, [1, 2, 3]), QuotaError::ZeroCells);
+    assert_eq!(
+        QuotaError::Boundaries.to_string(),
+        "calendar boundaries are not in order: give three ticks, each later than the last",
+    );
+    let policy = calendar(1, [1, 2, 3]);
+    assert_eq!((policy.kind(), policy.limit()), (Kind::FixedWindow, 1));
+}
+
+#[test]
+fn states_take_one_word_two_or_a_list() {
+    let words = |kind, quota| Policy::new(kind, quota).unwrap().words();
+    assert_eq!(words(Kind::Gcra, Quota::per_minute(100)), 1);
+    assert_eq!(words(Kind::TokenBucket, Quota::per_second(1_000)), 1);
+    // 9,999 a minute reduces to 3,333 per 20 s, and 3,333 grains a tick outgrow a word.
+    assert_eq!(words(Kind::TokenBucket, Quota::per_minute(9_999)), 2);
+    assert_eq!(words(Kind::LeakyQueue, Quota::per_day(1).burst(u32::MAX)), 2);
+    assert_eq!(words(Kind::FixedWindow, Quota::per_day(1)), 2);
+    assert_eq!(words(Kind::SlidingWindow, Quota::per_day(1)), 2);
+    assert_eq!(words(Kind::SlidingLog, Quota::per_day(1)), 0);
+}
+
+#[test]
+fn a_full_log_takes_at_most_eight_bytes_an_event_and_a_little_slack() {
+    let policy = Policy::new(Kind::SlidingLog, Quota::per_hour(1_000)).unwrap();
+    let mut state = policy.fresh();
+    assert!(policy.state_bytes(&state) < 100);
+    for event in 0..1_000 {
+        policy.decide(&mut state, NOW.after(Span::from_micros(event * 17)), 1);
+    }
+    let bytes = policy.state_bytes(&state);
+    assert!((8_000..9_200).contains(&bytes), "{bytes} bytes");
+    let bucket = Policy::token_bucket(Quota::per_minute(9_999)).unwrap();
+    assert_eq!(bucket.state_bytes(&bucket.fresh()), 16);
+}
+
+/// What is folded together counts at least as much as each part, at every tick after.
+#[test]
+fn the_worse_of_two_states_is_worse_than_both() {
+    let mut differed = 0;
+    for seed in 0..4_000 {
+        let mut rng = Rng::new(seed);
+        let kind = Kind::ALL[usize::try_from(seed % 6).unwrap()];
+        let quota = rng.small_quota();
+        let quota = if kind.has_burst() { quota } else { Quota::new(quota.cells(), quota.per()) };
+        let policy = Policy::new(kind, quota).unwrap();
+        let mut walk = || {
+            let (mut state, mut now) = (policy.fresh(), NOW);
+            for _ in 0..4 {
+                now = now.after(Span::from_micros(rng.below(quota.per().get() / 2 + 1)));
+                policy.decide(&mut state, now, 1 + rng.below_u32(policy.limit()));
+            }
+            state
+        };
+        let (a, b) = (walk(), walk());
+        let worse = policy.worse(&a, &b).unwrap();
+        let later = NOW.after(Span::from_micros(2 * quota.per().get()));
+        let remaining = |state: &State| policy.peek(&mut state.clone(), later, 0).remaining;
+        assert!(remaining(&worse) <= remaining(&a).min(remaining(&b)), "{kind}: {a:?} {b:?}");
+        assert!(policy.forget_at(&a).max(policy.forget_at(&b)) <= policy.forget_at(&worse));
+        assert_eq!(policy.worse(&a, &a), Some(a.clone()));
+        differed += u32::from(remaining(&a) != remaining(&b));
+    }
+    assert!(500 < differed);
+    for kind in [Kind::SlidingLog, Kind::Concurrency] {
+        let policy = Policy::new(kind, Quota::per_minute(1)).unwrap();
+        assert_eq!(policy.worse(&policy.fresh(), &policy.fresh()), None);
+    }
+}
