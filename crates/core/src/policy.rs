@@ -203,6 +203,14 @@ impl Policy {
         }
     }
 
+    /// Whether `state` can no longer be told from a fresh one at `now`.
+    pub fn is_fresh(&self, state: &State, now: Tick) -> bool {
+        match (&self.rule, &state.0) {
+            (Rule::Line(it), Memory::Line(memory)) => it.is_fresh(*memory, now),
+            _ => self.forget_at(state) <= now,
+        }
+    }
+
     /// A state under which at least as much is consumed as under `a` and under `b`, where there is
     /// one. A full store folds the states that it drops into one such state, so that dropping a key
     /// never gives it anything back.

@@ -1,6 +1,7 @@
 //! Time, in whole ticks. One tick is one microsecond, the unit of Redis's own clock.
 
 use core::fmt;
+use core::time::Duration;
 
 /// A point in time: ticks since the epoch of whoever owns the clock.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -66,6 +67,19 @@ impl Span {
     /// Length in whole seconds, rounded up: a client that waits this long does not come too early.
     pub const fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(1_000_000)
+    }
+}
+
+impl From<Duration> for Span {
+    /// Rounds up to whole ticks.
+    fn from(duration: Duration) -> Span {
+        Span(u64::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Duration {
+        Duration::from_micros(span.0)
     }
 }
 

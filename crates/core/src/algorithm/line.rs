@@ -67,6 +67,11 @@ impl LineBucket {
         if owed == 0 { Line::default() } else { Line { zero_at: self.grain_time(now) + owed } }
     }
 
+    /// Whether nothing is owed at `now`: what [`Algorithm::forget_at`] says, without dividing.
+    pub(crate) fn is_fresh(&self, line: Line, now: Tick) -> bool {
+        self.debt(line, now) == 0
+    }
+
     const fn burst(&self) -> u128 {
         self.grains.in_cells(self.grains.burst())
     }

@@ -1,0 +1,14 @@
+//! Where Tidegate remembers.
+//!
+//! A store keeps states and applies the core's transitions to them, one at a time per key. The
+//! memory store does it in this process, in nanoseconds, without ever failing.
+
+mod alarm;
+mod clock;
+mod key;
+mod memory;
+mod sync;
+
+pub use crate::clock::{Clock, ManualClock, SystemClock, WakeId};
+pub use crate::key::{Key, KeyTooLong, Keys};
+pub use crate::memory::{Charge, MemoryStore, Rule, TooManyRules};

@@ -1,0 +1,231 @@
+//! States in this process: exact under threads, bounded, and forgotten without a background thread.
+//!
+//! Keys are spread over shards by their hash. A decision takes one lock for a few nanoseconds of
+//! arithmetic; a decision over several keys takes the locks that it needs in one order, so that
+//! nobody waits in a circle. States of one word, of two and of lists have tables of their own.
+//!
+//! **At the cap** nothing that is owed is given back. The state that is soonest fresh makes room,
+//! and what it owed is remembered for its shard: a key that is not known there starts from the worst
+//! of what those before it owed. A flood of new keys makes newcomers look a little more indebted
+//! than they are, and never the other way round. Lists (sliding log, concurrency) cannot be folded
+//! like that; there a newcomer is refused until something is forgotten.
+
+mod prefetch;
+mod rule;
+mod several;
+mod shard;
+mod slots;
+mod table;
+
+use tidegate_core::{Decision, Policy, Receipt, Tick};
+
+use self::rule::Book;
+use self::shard::Shard;
+use self::table::{Place, Table};
+use crate::key::{Key, KeyTooLong, Keys};
+use crate::sync::{PoisonError, RwLock};
+
+pub use self::rule::{Rule, TooManyRules};
+
+/// Keeps states in this process.
+///
+/// ```
+/// use tidegate_core::{Policy, Quota, Tick, Verdict};
+/// use tidegate_store::MemoryStore;
+///
+/// let store = MemoryStore::new();
+/// let rule = store.rule(Policy::token_bucket(Quota::per_minute(2))?)?;
+/// let key = store.key(("client", 42))?;
+/// let now = Tick::from_micros(0);
+///
+/// assert_eq!(store.decide(&rule, key, now, 1).verdict, Verdict::Allow);
+/// assert_eq!(store.decide(&rule, key, now, 1).verdict, Verdict::Allow);
+/// assert!(!store.decide(&rule, key, now, 1).verdict.passes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct MemoryStore {
+    keys: Keys,
+    book: RwLock<Book>,
+    /// For states of one word, of two, and of lists.
+    tables: [Table; 3],
+}
+
+/// One request under one rule, for a batch or among several limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<'a> {
+    /// The rule to judge by.
+    pub rule: &'a Rule,
+    /// Whom to charge.
+    pub key: Key,
+    /// How many cells.
+    pub cost: u32,
+}
+
+impl MemoryStore {
+    /// Keys that a store holds unless told otherwise, of each of the three sizes of state.
+    pub const KEYS_MAX: usize = 1 << 20;
+
+    /// The most rules that one request may be judged by together.
+    pub const LIMITS_MAX: usize = 16;
+
+    /// Bytes that one key takes at most, its share of the empty slots included; a log's events
+    /// come on top, at 8 bytes each.
+    pub const BYTES_PER_KEY: usize = 40;
+
+    /// Keys to a shard: enough to even out chance, few enough to go through in microseconds.
+    const KEYS_PER_SHARD: usize = 2_048;
+
+    /// A store for at most [`MemoryStore::KEYS_MAX`] keys of each size.
+    pub fn new() -> MemoryStore {
+        MemoryStore::with_keys_max(MemoryStore::KEYS_MAX)
+    }
+
+    /// A store for at most `keys_max` keys of each size: one word, two words, and lists.
+    ///
+    /// It begins to make room a few percent before, when the first shard is full.
+    pub fn with_keys_max(keys_max: usize) -> MemoryStore {
+        let shards = (keys_max / MemoryStore::KEYS_PER_SHARD).max(1).next_power_of_two();
+        let (bits, keys_max) = (shards.trailing_zeros().min(20), keys_max.max(8));
+        MemoryStore {
+            keys: Keys::new(),
+            book: RwLock::default(),
+            tables: [1, 2, 0].map(|words| Table::new(words, bits, keys_max)),
+        }
+    }
+
+    /// A store whose slots take at most `bytes_max` bytes, if all its rules are of one size.
+    pub fn with_bytes_max(bytes_max: usize) -> MemoryStore {
+        MemoryStore::with_keys_max(bytes_max / MemoryStore::BYTES_PER_KEY)
+    }
+
+    /// Keeps states for `policy` from now on.
+    pub fn rule(&self, policy: Policy) -> Result<Rule, TooManyRules> {
+        let id = self.book.write().unwrap_or_else(PoisonError::into_inner).add(policy)?;
+        Ok(Rule { id, policy, before: [].into() })
+    }
+
+    /// The rule that `rule` becomes under another policy: what was consumed until `now` is kept.
+    ///
+    /// Nothing stops and nothing is walked through: a key is carried over when it is next asked
+    /// about.
+    pub fn change(&self, rule: &Rule, policy: Policy, now: Tick) -> Result<Rule, TooManyRules> {
+        let id = self.book.write().unwrap_or_else(PoisonError::into_inner).add(policy)?;
+        Ok(rule.becomes(id, policy, now))
+    }
+
+    /// The key of `parts`; see [`Keys::key`].
+    #[inline]
+    pub fn key(&self, parts: impl std::hash::Hash) -> Result<Key, KeyTooLong> {
+        self.keys.key(parts)
+    }
+
+    /// Decides one request, and charges it if it passes.
+    #[inline]
+    pub fn decide(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
+        self.decide_with_receipt(rule, key, now, cost).0
+    }
+
+    /// The same, with a receipt for what passed, to refund it by.
+    #[inline]
+    pub fn decide_with_receipt(
+        &self,
+        rule: &Rule,
+        key: Key,
+        now: Tick,
+        cost: u32,
+    ) -> (Decision, Option<Receipt>) {
+        if !rule.before.is_empty() {
+            self.bring_over(rule, key);
+        }
+        let table = &self.tables[table_of(&rule.policy)];
+        let place = table.place(key);
+        let mut shard = table.lock(place.shard);
+        let answer = shard.decide(rule, place.tag(rule.id), now, cost, &self.book);
+        table.note(place.shard, &shard);
+        let due = shard.counts_call();
+        drop(shard);
+        if due {
+            table.sweep(now, &self.book);
+        }
+        answer
+    }
+
+    /// Decides many requests, each by itself, in their order. Faster than one by one: the memory
+    /// that they need is asked for before the first of them.
+    pub fn decide_batch(&self, charges: &[Charge<'_>], now: Tick, mut each: impl FnMut(Decision)) {
+        for charges in charges.chunks(MemoryStore::PREFETCHED) {
+            for charge in charges {
+                let table = &self.tables[table_of(&charge.rule.policy)];
+                table.prefetch_lock(table.place(charge.key));
+            }
+            for charge in charges {
+                let table = &self.tables[table_of(&charge.rule.policy)];
+                table.prefetch_slot(table.place(charge.key), charge.rule.id);
+            }
+            for charge in charges {
+                each(self.decide(charge.rule, charge.key, now, charge.cost));
+            }
+        }
+    }
+
+    /// As many lines as are worth having under way at once.
+    const PREFETCHED: usize = 64;
+
+    /// What [`MemoryStore::decide`] would answer, without charging.
+    pub fn peek(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
+        let mut state =
+            self.with_shard(rule, key, |shard, place| shard.load(rule, place.tag(rule.id)));
+        rule.policy.peek(&mut state, now, cost)
+    }
+
+    /// Gives back what was charged: never above full, never into another window.
+    pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) {
+        self.with_shard(rule, key, |shard, place| {
+            shard.refund(rule, place.tag(rule.id), now, receipt);
+        });
+    }
+
+    /// Forgets a key: it is fresh again.
+    pub fn reset(&self, rule: &Rule, key: Key) {
+        self.with_shard(rule, key, |shard, place| shard.forget(rule, place.tag(rule.id)));
+    }
+
+    /// How many states are kept.
+    pub fn len(&self) -> usize {
+        self.tables.iter().map(Table::live).sum()
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn with_shard<T>(&self, rule: &Rule, key: Key, work: impl FnOnce(&mut Shard, Place) -> T) -> T {
+        if !rule.before.is_empty() {
+            self.bring_over(rule, key);
+        }
+        let table = &self.tables[table_of(&rule.policy)];
+        let place = table.place(key);
+        let mut shard = table.lock(place.shard);
+        let answer = work(&mut shard, place);
+        table.note(place.shard, &shard);
+        answer
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> MemoryStore {
+        MemoryStore::new()
+    }
+}
+
+/// Which table keeps the states of `policy`.
+#[inline]
+fn table_of(policy: &Policy) -> usize {
+    match policy.words() {
+        1 => 0,
+        2 => 1,
+        _ => 2,
+    }
+}

@@ -1,0 +1,236 @@
+//! The slots of one shard: a sorted, open-addressed table in one piece of memory.
+//!
+//! A slot is a tag and one or two words of state. Tags are kept in ascending order, each as close
+//! after its home as it fits, and the home grows with the tag. So a search ends at the first larger
+//! tag or empty slot, growing is one pass from end to end in place, and there are no tombstones.
+//! Memory for the most slots is reserved at once and touched only as far as it is used, so nothing
+//! ever moves and no freed block stays behind.
+
+/// Slots of `stride` words, tag first. A tag of zero is an empty slot.
+#[derive(Debug)]
+pub(super) struct Slots {
+    words: Vec<u64>,
+    stride: usize,
+    live: usize,
+    live_max: usize,
+}
+
+impl Slots {
+    /// Of four slots three may be taken: two or three are looked at to find one.
+    const LOAD: (usize, usize) = (3, 4);
+
+    /// Slots after the last home, for the runs that end there.
+    const TAIL: usize = 16;
+
+    /// No slots yet, and never more than `live_max` taken.
+    pub(super) fn new(stride: usize, live_max: usize) -> Slots {
+        Slots { words: Vec::new(), stride, live: 0, live_max }
+    }
+
+    pub(super) fn live(&self) -> usize {
+        self.live
+    }
+
+    pub(super) fn live_max(&self) -> usize {
+        self.live_max
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.live_max <= self.live
+    }
+
+    /// How many slots there are, taken or not.
+    pub(super) fn len(&self) -> usize {
+        self.words.len() / self.stride
+    }
+
+    /// Where the slots begin, as an address to prefetch near.
+    pub(super) fn address(&self) -> usize {
+        self.words.as_ptr().addr()
+    }
+
+    /// The tag at `index`, or zero beyond the end.
+    #[inline]
+    pub(super) fn tag(&self, index: usize) -> u64 {
+        self.words.get(index * self.stride).copied().unwrap_or(0)
+    }
+
+    /// The state words at `index`; a second word that is not kept is zero.
+    #[inline]
+    pub(super) fn state(&self, index: usize) -> [u64; 2] {
+        let at = index * self.stride;
+        let second = if self.stride == 3 { self.words[at + 2] } else { 0 };
+        [self.words[at + 1], second]
+    }
+
+    #[inline]
+    pub(super) fn set_state(&mut self, index: usize, state: [u64; 2]) {
+        let at = index * self.stride;
+        self.words[at + 1] = state[0];
+        if self.stride == 3 {
+            self.words[at + 2] = state[1];
+        }
+    }
+
+    /// Where `tag` is, or where it belongs, if `same` holds for none of the tags it could be.
+    ///
+    /// `same` is asked about every tag with the same hash; see [`hash_of`].
+    #[inline]
+    pub(super) fn find(&self, tag: u64, same: impl Fn(u64) -> bool) -> Result<usize, usize> {
+        let mut index = self.home(tag);
+        loop {
+            let here = self.tag(index);
+            if here == tag {
+                return Ok(index);
+            }
+            if here == 0 || hash_of(tag) < hash_of(here) {
+                // Where it belongs is before larger tags of its own hash as well.
+                return Err(self.belongs(tag, index));
+            }
+            if hash_of(here) == hash_of(tag) && same(here) {
+                return Ok(index);
+            }
+            index += 1;
+        }
+    }
+
+    fn belongs(&self, tag: u64, mut index: usize) -> usize {
+        let start = self.home(tag);
+        while start < index && tag < self.tag(index - 1) {
+            index -= 1;
+        }
+        index
+    }
+
+    /// Puts a new `tag` in. There is room: [`Slots::is_full`] was false.
+    pub(super) fn insert(&mut self, tag: u64, state: [u64; 2]) {
+        if self.is_crowded() {
+            self.grow();
+        }
+        while !self.try_insert(tag, state) {
+            self.grow();
+        }
+        self.live += 1;
+    }
+
+    /// Whether one more would be too many for the slots that there are.
+    pub(super) fn is_crowded(&self) -> bool {
+        let (num, den) = Slots::LOAD;
+        self.len() * num < (self.live + 1) * den
+    }
+
+    /// Grows, unless so many have gone that there is room for a while.
+    ///
+    /// Otherwise a table on the edge would be gone through again for every key that comes.
+    pub(super) fn grow_unless_sparse(&mut self) {
+        if self.len() * 11 < self.live * 16 {
+            self.grow();
+        }
+    }
+
+    /// Takes the slot at `index` out, and closes the gap.
+    pub(super) fn remove(&mut self, index: usize) {
+        let mut gap = index;
+        while self.tag(gap + 1) != 0 && self.home(self.tag(gap + 1)) <= gap {
+            let (at, stride) = (gap * self.stride, self.stride);
+            self.words.copy_within(at + stride..at + 2 * stride, at);
+            gap += 1;
+        }
+        let at = gap * self.stride;
+        self.words[at..at + self.stride].fill(0);
+        self.live -= 1;
+    }
+
+    /// Inserts where it belongs, unless the run that it belongs to reaches the end.
+    fn try_insert(&mut self, tag: u64, state: [u64; 2]) -> bool {
+        let (Ok(index) | Err(index)) = self.find(tag, |_| false);
+        let Some(empty) = (index..self.len()).find(|&index| self.tag(index) == 0) else {
+            return false;
+        };
+        let stride = self.stride;
+        self.words.copy_within(index * stride..empty * stride, (index + 1) * stride);
+        self.words[index * stride] = tag;
+        self.set_state(index, state);
+        true
+    }
+
+    /// An eighth more slots, and everybody to a new home.
+    fn grow(&mut self) {
+        loop {
+            let before = self.len();
+            let after = before + (before / 8).max(Slots::TAIL);
+            if self.words.capacity() < after * self.stride {
+                self.reserve(after);
+            }
+            self.words.resize(after * self.stride, 0);
+            self.gather_at_end();
+            if self.spread() {
+                return;
+            }
+        }
+    }
+
+    /// Reserves memory for all the slots there can be, or for `slots` if chance wants more.
+    fn reserve(&mut self, slots: usize) {
+        let most = (self.live_max * 7 / 4 + 2 * Slots::TAIL).max(slots);
+        self.words.reserve_exact(most * self.stride - self.words.len());
+    }
+
+    /// Moves every taken slot to the end, in order.
+    fn gather_at_end(&mut self) {
+        let stride = self.stride;
+        let mut to = self.len();
+        for from in (0..self.len()).rev() {
+            if self.tag(from) != 0 {
+                to -= 1;
+                if to != from {
+                    self.words.copy_within(from * stride..(from + 1) * stride, to * stride);
+                    self.words[from * stride] = 0;
+                }
+            }
+        }
+    }
+
+    /// Moves every slot from the end to its home, or as close after it as it fits; false if the
+    /// last run does not fit before the end.
+    ///
+    /// Nothing that is still to be moved is overwritten: those behind need places too.
+    fn spread(&mut self) -> bool {
+        let stride = self.stride;
+        let mut next = 0;
+        for from in self.len() - self.live..self.len() {
+            let to = self.home(self.tag(from)).max(next);
+            if from < to {
+                return false;
+            }
+            if to < from {
+                self.words.copy_within(from * stride..(from + 1) * stride, to * stride);
+                self.words[from * stride] = 0;
+            }
+            next = to + 1;
+        }
+        true
+    }
+
+    /// Where `tag` would like to be. Grows with the tag.
+    #[inline]
+    fn home(&self, tag: u64) -> usize {
+        home(tag, self.len())
+    }
+}
+
+/// The part of a tag that says where it lives; the rest tells apart the rules of one key.
+pub(super) const fn hash_of(tag: u64) -> u64 {
+    tag >> RULE_BITS
+}
+
+/// How many bits of a tag name the rule.
+pub(super) const RULE_BITS: u32 = 16;
+
+/// Where `tag` would like to be among `len` slots.
+#[inline]
+pub(super) fn home(tag: u64, len: usize) -> usize {
+    let homes = len.saturating_sub(Slots::TAIL) as u128;
+    let scaled = (u128::from(hash_of(tag)) * homes) >> (64 - RULE_BITS);
+    usize::try_from(scaled).expect("less than the number of slots")
+}
