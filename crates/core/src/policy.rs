@@ -171,6 +171,22 @@ impl Policy {
         })
     }
 
+    /// Decides one request on a state that is packed into one word, and charges it if it passes.
+    ///
+    /// The same as unpacking, deciding and packing again, several times faster.
+    #[inline]
+    pub fn decide_word(&self, word: &mut u64, now: Tick, cost: u32) -> Decision {
+        if let Rule::Line(line) = &self.rule
+            && line.is_narrow()
+        {
+            return line.decide_narrow(word, now, cost);
+        }
+        let mut state = self.unpack([*word, 0]);
+        let decision = self.decide(&mut state, now, cost);
+        *word = self.pack(&state)[0];
+        decision
+    }
+
     /// What [`Policy::decide`] would answer, without charging: the numbers are those of now.
     pub fn peek(&self, state: &mut State, now: Tick, cost: u32) -> Decision {
         with_state!(self, state, |it, memory| {
@@ -236,7 +252,8 @@ impl Policy {
             (Rule::Line(new), Rule::Line(old), Memory::Line(line)) => {
                 *line = new.carry(old, *line, now);
             }
-            (Rule::Log(_), Rule::Log(_), Memory::Log(_)) => {}
+            // What has left under a shorter period does not come back under a longer one.
+            (Rule::Log(_), Rule::Log(old), Memory::Log(log)) => old.settle(log, now),
             (Rule::FixedWindow(new), Rule::FixedWindow(old), Memory::FixedWindow(_))
                 if new.is_aligned_with(old) => {}
             (Rule::SlidingWindow(new), Rule::SlidingWindow(old), Memory::SlidingWindow(_))

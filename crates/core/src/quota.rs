@@ -116,8 +116,8 @@ impl fmt::Display for Quota {
 ///
 /// `tick / cell` is the rate as a reduced fraction, and it is never divided out, so *three per
 /// second* is exactly that, for ever. Both numbers stay below 2^45 over the whole range of quotas,
-/// so nothing has to be approximated; only `burst × cell` can be large, and that is why
-/// amounts are `u128`.
+/// so nothing has to be approximated; only `burst × cell` can outgrow a word, and then amounts take
+/// two.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Grains {
     tick: u64,
@@ -152,11 +152,6 @@ impl Grains {
     /// The most cells that may come at once.
     pub const fn burst(&self) -> u32 {
         self.burst
-    }
-
-    /// Grains in `cells` cells.
-    pub(crate) const fn in_cells(&self, cells: u32) -> u128 {
-        self.cell as u128 * cells as u128
     }
 }
 

@@ -26,11 +26,6 @@ impl Key {
     pub(crate) const fn hash(self) -> u64 {
         self.0
     }
-
-    #[cfg(test)]
-    pub(crate) const fn of_hash(hash: u64) -> Key {
-        Key(hash)
-    }
 }
 
 impl Keys {

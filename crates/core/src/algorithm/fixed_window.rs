@@ -128,12 +128,8 @@ impl Algorithm for FixedWindow {
         Receipt { at: now.max(count.start), cost }
     }
 
-    fn remaining(&self, count: &WindowCount, _: Tick) -> u32 {
-        self.limit.saturating_sub(count.used)
-    }
-
-    fn reset_after(&self, count: &WindowCount, now: Tick) -> Span {
-        self.forget_at(count).since(now)
+    fn report(&self, count: &WindowCount, now: Tick) -> (u32, Span) {
+        (self.limit.saturating_sub(count.used), self.forget_at(count).since(now))
     }
 
     fn refund(&self, count: &mut WindowCount, _: Tick, receipt: Receipt) {

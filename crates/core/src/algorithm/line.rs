@@ -6,8 +6,9 @@
 //! full it is. Where the line meets zero says all of it, so that is the one number kept here,
 //! measured in grains since the epoch so that nothing is ever divided or rounded.
 
-use super::{Algorithm, div_ceil, div_floor, narrow};
-use crate::decision::{Receipt, Verdict};
+use super::Algorithm;
+use super::amount::Amount;
+use crate::decision::{Decision, Receipt, Verdict};
 use crate::quota::{Grains, Quota, QuotaError};
 use crate::tick::{Span, Tick};
 
@@ -16,6 +17,8 @@ use crate::tick::{Span, Tick};
 pub(crate) struct LineBucket {
     grains: Grains,
     overflow: Overflow,
+    /// Whether every line of this bucket fits one word, at any tick.
+    narrow: bool,
 }
 
 /// What becomes of a request that finds a debt.
@@ -36,10 +39,15 @@ pub(crate) struct Line {
 impl LineBucket {
     /// A bucket for `quota`.
     pub(crate) const fn new(quota: Quota, overflow: Overflow) -> Result<LineBucket, QuotaError> {
-        match Grains::of(quota) {
-            Ok(grains) => Ok(LineBucket { grains, overflow }),
-            Err(error) => Err(error),
-        }
+        let grains = match Grains::of(quota) {
+            Ok(grains) => grains,
+            Err(error) => return Err(error),
+        };
+        let latest = Tick::MAX.get() as u128 * grains.tick() as u128;
+        let burst = grains.burst() as u128 * grains.cell() as u128;
+        // Twice the burst, so that a debt and a cost can be added before they are compared.
+        let narrow = latest + 2 * burst <= u64::MAX as u128;
+        Ok(LineBucket { grains, overflow, narrow })
     }
 
     /// The quota as it is counted.
@@ -47,48 +55,97 @@ impl LineBucket {
         &self.grains
     }
 
-    /// Whether every line of this bucket fits one word, at any tick.
-    ///
-    /// True for every quota whose reduced fraction has at most 1,024 cells and whose burst is not
-    /// astronomical: all but a few in practice.
+    /// Whether every line of this bucket fits one word, at any tick: true for every quota whose
+    /// reduced fraction has at most a thousand cells and whose burst is not astronomical.
     pub(crate) const fn is_narrow(&self) -> bool {
-        let latest = Tick::MAX.get() as u128 * self.grains.tick() as u128;
-        latest + self.burst() <= u64::MAX as u128
+        self.narrow
+    }
+
+    /// Decides and charges a line that is kept in one word.
+    #[inline]
+    pub(crate) fn decide_narrow(&self, zero_at: &mut u64, now: Tick, cost: u32) -> Decision {
+        let verdict = self.judged(*zero_at, now, cost);
+        if verdict.passes() {
+            *zero_at = self.charged(*zero_at, now, cost);
+        }
+        let (remaining, reset_after) = self.reported(*zero_at, now);
+        Decision { verdict, limit: self.grains.burst(), remaining, reset_after }
     }
 
     /// `line`, which lived under `old` until `now`, with the same cells consumed under this quota.
     pub(crate) fn carry(&self, old: &LineBucket, line: Line, now: Tick) -> Line {
-        let owed = old.debt(line, now).min(old.burst());
-        let cells = div_floor(owed, old.grains.cell());
-        let part = owed - cells * u128::from(old.grains.cell());
+        let owed = old.debt(line.zero_at, now).min(old.in_cells(old.grains.burst()));
+        let (old_cell, cell) = (u128::from(old.grains.cell()), u128::from(self.grains.cell()));
         // Rounded up: a change of quota gives nothing away.
-        let part = (part * u128::from(self.grains.cell())).div_ceil(u128::from(old.grains.cell()));
-        let owed = (cells * u128::from(self.grains.cell()) + part).min(self.burst());
-        if owed == 0 { Line::default() } else { Line { zero_at: self.grain_time(now) + owed } }
+        let part = (owed % old_cell * cell).div_ceil(old_cell);
+        let owed = (owed / old_cell * cell + part).min(self.in_cells(self.grains.burst()));
+        if owed == 0 {
+            Line::default()
+        } else {
+            Line { zero_at: self.grain_time::<u128>(now) + owed }
+        }
     }
 
     /// Whether nothing is owed at `now`: what [`Algorithm::forget_at`] says, without dividing.
     pub(crate) fn is_fresh(&self, line: Line, now: Tick) -> bool {
-        self.debt(line, now) == 0
+        self.debt(line.zero_at, now) == 0
     }
 
-    const fn burst(&self) -> u128 {
-        self.grains.in_cells(self.grains.burst())
+    #[inline]
+    fn judged<A: Amount>(&self, zero_at: A, now: Tick, cost: u32) -> Verdict {
+        if cost == 0 {
+            return Verdict::Allow;
+        }
+        if self.grains.burst() < cost {
+            return Verdict::Never;
+        }
+        let debt = self.debt(zero_at, now);
+        let over = (debt + self.in_cells(cost)).less(self.in_cells(self.grains.burst()));
+        if A::ZERO < over {
+            Verdict::Deny { retry_after: self.paid_in(over) }
+        } else if A::ZERO < debt && self.overflow == Overflow::Queue {
+            Verdict::Delay { by: self.paid_in(debt) }
+        } else {
+            Verdict::Allow
+        }
+    }
+
+    #[inline]
+    fn charged<A: Amount>(&self, zero_at: A, now: Tick, cost: u32) -> A {
+        // A look must not even move a line that has met zero: a fresh one is zero.
+        if cost == 0 { zero_at } else { zero_at.max(self.grain_time(now)) + self.in_cells(cost) }
+    }
+
+    /// Cells that remain, and how long until all do.
+    #[inline]
+    fn reported<A: Amount>(&self, zero_at: A, now: Tick) -> (u32, Span) {
+        let debt = self.debt(zero_at, now);
+        let room = self.in_cells::<A>(self.grains.burst()).less(debt);
+        let cells = u32::try_from(room.over(self.grains.cell()));
+        (cells.expect("room for at most the burst"), self.paid_in(debt))
+    }
+
+    #[inline]
+    fn in_cells<A: Amount>(&self, cells: u32) -> A {
+        A::product(self.grains.cell(), cells.into())
     }
 
     /// `now`, in grains since the epoch.
-    fn grain_time(&self, now: Tick) -> u128 {
-        u128::from(now.get()) * u128::from(self.grains.tick())
+    #[inline]
+    fn grain_time<A: Amount>(&self, now: Tick) -> A {
+        A::product(now.get(), self.grains.tick())
     }
 
     /// Grains owed at `now`. More than a burst only where the clock has gone back.
-    fn debt(&self, line: Line, now: Tick) -> u128 {
-        line.zero_at.saturating_sub(self.grain_time(now))
+    #[inline]
+    fn debt<A: Amount>(&self, zero_at: A, now: Tick) -> A {
+        zero_at.less(self.grain_time(now))
     }
 
     /// Ticks until `grains` are paid, rounded up: never promise too early.
-    fn paid_in(&self, grains: u128) -> Span {
-        Span::from_micros(narrow(div_ceil(grains, self.grains.tick())))
+    #[inline]
+    fn paid_in<A: Amount>(&self, grains: A) -> Span {
+        Span::from_micros(grains.over_ceil(self.grains.tick()))
     }
 }
 
@@ -102,47 +159,25 @@ impl Algorithm for LineBucket {
     fn settle(&self, _: &mut Line, _: Tick) {}
 
     fn judge(&self, line: &Line, now: Tick, cost: u32) -> Verdict {
-        if cost == 0 {
-            return Verdict::Allow;
-        }
-        if self.grains.burst() < cost {
-            return Verdict::Never;
-        }
-        let debt = self.debt(*line, now);
-        let over = (debt + self.grains.in_cells(cost)).saturating_sub(self.burst());
-        if 0 < over {
-            Verdict::Deny { retry_after: self.paid_in(over) }
-        } else if 0 < debt && self.overflow == Overflow::Queue {
-            Verdict::Delay { by: self.paid_in(debt) }
-        } else {
-            Verdict::Allow
-        }
+        self.judged(line.zero_at, now, cost)
     }
 
     fn charge(&self, line: &mut Line, now: Tick, cost: u32) -> Receipt {
-        if 0 < cost {
-            line.zero_at = line.zero_at.max(self.grain_time(now)) + self.grains.in_cells(cost);
-        }
+        line.zero_at = self.charged(line.zero_at, now, cost);
         Receipt { at: now, cost }
     }
 
-    fn remaining(&self, line: &Line, now: Tick) -> u32 {
-        let room = self.burst().saturating_sub(self.debt(*line, now));
-        let cells = div_floor(room, self.grains.cell());
-        u32::try_from(cells).expect("room for at most the burst")
-    }
-
-    fn reset_after(&self, line: &Line, now: Tick) -> Span {
-        self.paid_in(self.debt(*line, now))
+    fn report(&self, line: &Line, now: Tick) -> (u32, Span) {
+        self.reported(line.zero_at, now)
     }
 
     fn refund(&self, line: &mut Line, now: Tick, receipt: Receipt) {
-        let back = self.grains.in_cells(receipt.cost).min(self.debt(*line, now));
-        line.zero_at -= back;
+        let back: u128 = self.in_cells(receipt.cost);
+        line.zero_at -= back.min(self.debt(line.zero_at, now));
     }
 
     fn forget_at(&self, line: &Line) -> Tick {
-        Tick::from_micros(narrow(div_ceil(line.zero_at, self.grains.tick())))
+        Tick::from_micros(line.zero_at.over_ceil(self.grains.tick()))
     }
 
     fn worse(&self, a: &Line, b: &Line) -> Option<Line> {

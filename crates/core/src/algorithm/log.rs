@@ -68,7 +68,7 @@ impl Algorithm for LogLimit {
     }
 
     fn judge(&self, log: &Log, now: Tick, cost: u32) -> Verdict {
-        if cost <= self.remaining(log, now) {
+        if cost <= self.limit.saturating_sub(log.used) {
             Verdict::Allow
         } else if self.limit < cost {
             Verdict::Never
@@ -84,12 +84,8 @@ impl Algorithm for LogLimit {
         Receipt { at, cost }
     }
 
-    fn remaining(&self, log: &Log, _: Tick) -> u32 {
-        self.limit.saturating_sub(log.used)
-    }
-
-    fn reset_after(&self, log: &Log, now: Tick) -> Span {
-        self.forget_at(log).since(now)
+    fn report(&self, log: &Log, now: Tick) -> (u32, Span) {
+        (self.limit.saturating_sub(log.used), self.forget_at(log).since(now))
     }
 
     fn refund(&self, log: &mut Log, now: Tick, receipt: Receipt) {

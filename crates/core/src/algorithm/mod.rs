@@ -1,5 +1,6 @@
 //! The algorithms, and the one shape they share.
 
+mod amount;
 mod fixed_window;
 mod line;
 mod log;
@@ -34,11 +35,9 @@ pub(crate) trait Algorithm {
     /// Takes `cost` cells, which [`Algorithm::judge`] has just let pass.
     fn charge(&self, state: &mut Self::State, now: Tick, cost: u32) -> Receipt;
 
-    /// Cells that would still pass at `now`. `state` has been settled.
-    fn remaining(&self, state: &Self::State, now: Tick) -> u32;
-
-    /// How long after `now` the key is as good as fresh. `state` has been settled.
-    fn reset_after(&self, state: &Self::State, now: Tick) -> Span;
+    /// Cells that would still pass at `now`, and how long after it the key is as good as fresh.
+    /// `state` has been settled.
+    fn report(&self, state: &Self::State, now: Tick) -> (u32, Span);
 
     /// Gives back what `receipt` says was charged: never above full, never into another window.
     fn refund(&self, state: &mut Self::State, now: Tick, receipt: Receipt);
@@ -55,37 +54,7 @@ pub(crate) trait Algorithm {
 
     /// The numbers that go with `verdict`.
     fn decision(&self, state: &Self::State, now: Tick, verdict: Verdict) -> Decision {
-        Decision {
-            verdict,
-            limit: self.limit(),
-            remaining: self.remaining(state, now),
-            reset_after: self.reset_after(state, now),
-        }
+        let (remaining, reset_after) = self.report(state, now);
+        Decision { verdict, limit: self.limit(), remaining, reset_after }
     }
-}
-
-/// `⌊a × b / c⌋`, for results that fit.
-fn mul_div_floor(a: u32, b: u64, c: u64) -> u64 {
-    narrow(div_floor(u128::from(a) * u128::from(b), c))
-}
-
-/// `⌊amount / by⌋`. Most amounts fit a word, and one word divides several times faster than two.
-fn div_floor(amount: u128, by: u64) -> u128 {
-    match u64::try_from(amount) {
-        Ok(small) => u128::from(small / by),
-        Err(_) => amount / u128::from(by),
-    }
-}
-
-/// `⌈amount / by⌉`.
-fn div_ceil(amount: u128, by: u64) -> u128 {
-    match u64::try_from(amount) {
-        Ok(small) => u128::from(small.div_ceil(by)),
-        Err(_) => amount.div_ceil(u128::from(by)),
-    }
-}
-
-/// `amount` as a word, or the largest word: past 2^64 ticks nobody is waiting any more.
-fn narrow(amount: u128) -> u64 {
-    u64::try_from(amount).unwrap_or(u64::MAX)
 }

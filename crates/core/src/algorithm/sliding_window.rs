@@ -3,7 +3,8 @@
 //! Almost as exact as a log in two words. It is an estimate: whoever spends a whole window at its
 //! very end is forgotten a little too early in the next.
 
-use super::{Algorithm, mul_div_floor};
+use super::Algorithm;
+use super::amount::Amount;
 use crate::decision::{Receipt, Verdict};
 use crate::quota::{Quota, QuotaError};
 use crate::tick::{Span, Tick};
@@ -37,11 +38,12 @@ impl SlidingWindow {
         self.per
     }
 
-    /// Cells that count at `now`.
-    fn estimate(&self, pair: &WindowPair, now: Tick) -> u32 {
+    /// What the limit leaves beside this window's cells and what still shows of the last one's.
+    fn room(&self, pair: &WindowPair, now: Tick) -> u32 {
         let shows = self.per.get() - now.since(pair.start).get();
-        let last = mul_div_floor(pair.last, shows, self.per.get());
-        u32::try_from(last).expect("at most `last`").saturating_add(pair.this)
+        let last = u128::product(pair.last.into(), shows).over(self.per.get());
+        let used = last + u64::from(pair.this);
+        u64::from(self.limit).saturating_sub(used).try_into().expect("at most the limit")
     }
 
     /// How far into a window the `weight` cells of the one before have faded to at most `spare`.
@@ -53,9 +55,8 @@ impl SlidingWindow {
             return 0;
         }
         // weight × (per − e) < (spare + 1) × per, and spare + 1 is at most the weight.
-        let shows = (u128::from(spare) + 1) * u128::from(self.per.get());
-        let shows = super::narrow(super::div_ceil(shows, weight.into())) - 1;
-        self.per.get() - shows
+        let shows = u128::product(u64::from(spare) + 1, self.per.get()).over_ceil(weight.into());
+        self.per.get() - (shows - 1)
     }
 
     /// When `cost` passes: in this window, in the next, or in the one after that.
@@ -90,7 +91,7 @@ impl Algorithm for SlidingWindow {
     }
 
     fn judge(&self, pair: &WindowPair, now: Tick, cost: u32) -> Verdict {
-        if cost <= self.remaining(pair, now) {
+        if cost <= self.room(pair, now) {
             Verdict::Allow
         } else if self.limit < cost {
             Verdict::Never
@@ -104,12 +105,8 @@ impl Algorithm for SlidingWindow {
         Receipt { at: now.max(pair.start), cost }
     }
 
-    fn remaining(&self, pair: &WindowPair, now: Tick) -> u32 {
-        self.limit.saturating_sub(self.estimate(pair, now))
-    }
-
-    fn reset_after(&self, pair: &WindowPair, now: Tick) -> Span {
-        self.forget_at(pair).since(now)
+    fn report(&self, pair: &WindowPair, now: Tick) -> (u32, Span) {
+        (self.room(pair, now), self.forget_at(pair).since(now))
     }
 
     fn refund(&self, pair: &mut WindowPair, _: Tick, receipt: Receipt) {

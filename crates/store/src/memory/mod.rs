@@ -23,7 +23,7 @@ use self::rule::Book;
 use self::shard::Shard;
 use self::table::{Place, Table};
 use crate::key::{Key, KeyTooLong, Keys};
-use crate::sync::{PoisonError, RwLock};
+use crate::sync::{MutexGuard, PoisonError, RwLock};
 
 pub use self::rule::{Rule, TooManyRules};
 
@@ -102,7 +102,7 @@ impl MemoryStore {
     /// Keeps states for `policy` from now on.
     pub fn rule(&self, policy: Policy) -> Result<Rule, TooManyRules> {
         let id = self.book.write().unwrap_or_else(PoisonError::into_inner).add(policy)?;
-        Ok(Rule { id, policy, before: [].into() })
+        Ok(Rule::new(id, policy))
     }
 
     /// The rule that `rule` becomes under another policy: what was consumed until `now` is kept.
@@ -123,11 +123,14 @@ impl MemoryStore {
     /// Decides one request, and charges it if it passes.
     #[inline]
     pub fn decide(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        self.decide_with_receipt(rule, key, now, cost).0
+        if rule.table == 0 {
+            self.decide_word(rule, key, now, cost)
+        } else {
+            self.decide_any(rule, key, now, cost).0
+        }
     }
 
     /// The same, with a receipt for what passed, to refund it by.
-    #[inline]
     pub fn decide_with_receipt(
         &self,
         rule: &Rule,
@@ -135,20 +138,50 @@ impl MemoryStore {
         now: Tick,
         cost: u32,
     ) -> (Decision, Option<Receipt>) {
-        if !rule.before.is_empty() {
+        self.decide_any(rule, key, now, cost)
+    }
+
+    /// The way of a state of one word, which is that of nearly every bucket: short.
+    #[inline]
+    fn decide_word(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
+        if rule.before.is_some() {
             self.bring_over(rule, key);
         }
-        let table = &self.tables[table_of(&rule.policy)];
+        let table = &self.tables[0];
+        let place = table.place(key);
+        let mut shard = table.lock(place.shard);
+        let decision = shard.decide_word(rule, place.tag(rule.id), now, cost, &self.book);
+        self.leave(table, place, shard, now);
+        decision
+    }
+
+    fn decide_any(
+        &self,
+        rule: &Rule,
+        key: Key,
+        now: Tick,
+        cost: u32,
+    ) -> (Decision, Option<Receipt>) {
+        if rule.before.is_some() {
+            self.bring_over(rule, key);
+        }
+        let table = &self.tables[rule.table];
         let place = table.place(key);
         let mut shard = table.lock(place.shard);
         let answer = shard.decide(rule, place.tag(rule.id), now, cost, &self.book);
+        self.leave(table, place, shard, now);
+        answer
+    }
+
+    /// Unlocks `shard`, and now and then sweeps another one.
+    #[inline]
+    fn leave(&self, table: &Table, place: Place, mut shard: MutexGuard<'_, Shard>, now: Tick) {
         table.note(place.shard, &shard);
         let due = shard.counts_call();
         drop(shard);
         if due {
             table.sweep(now, &self.book);
         }
-        answer
     }
 
     /// Decides many requests, each by itself, in their order. Faster than one by one: the memory
@@ -156,11 +189,11 @@ impl MemoryStore {
     pub fn decide_batch(&self, charges: &[Charge<'_>], now: Tick, mut each: impl FnMut(Decision)) {
         for charges in charges.chunks(MemoryStore::PREFETCHED) {
             for charge in charges {
-                let table = &self.tables[table_of(&charge.rule.policy)];
+                let table = &self.tables[charge.rule.table];
                 table.prefetch_lock(table.place(charge.key));
             }
             for charge in charges {
-                let table = &self.tables[table_of(&charge.rule.policy)];
+                let table = &self.tables[charge.rule.table];
                 table.prefetch_slot(table.place(charge.key), charge.rule.id);
             }
             for charge in charges {
@@ -202,10 +235,10 @@ impl MemoryStore {
     }
 
     fn with_shard<T>(&self, rule: &Rule, key: Key, work: impl FnOnce(&mut Shard, Place) -> T) -> T {
-        if !rule.before.is_empty() {
+        if rule.before.is_some() {
             self.bring_over(rule, key);
         }
-        let table = &self.tables[table_of(&rule.policy)];
+        let table = &self.tables[rule.table];
         let place = table.place(key);
         let mut shard = table.lock(place.shard);
         let answer = work(&mut shard, place);
@@ -217,15 +250,5 @@ impl MemoryStore {
 impl Default for MemoryStore {
     fn default() -> MemoryStore {
         MemoryStore::new()
-    }
-}
-
-/// Which table keeps the states of `policy`.
-#[inline]
-fn table_of(policy: &Policy) -> usize {
-    match policy.words() {
-        1 => 0,
-        2 => 1,
-        _ => 2,
     }
 }

@@ -3,8 +3,9 @@
 use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Limit, Span, State, Tick, Verdict, decide_all};
 
+use super::rule::{Before, table_of};
 use super::shard::Shard;
-use super::{Charge, MemoryStore, Rule, table_of};
+use super::{Charge, MemoryStore, Rule};
 use crate::key::Key;
 use crate::sync::MutexGuard;
 
@@ -62,10 +63,10 @@ impl MemoryStore {
     /// A change of quota can change how many words a state takes. Both shards are held meanwhile,
     /// so that nobody finds the key in neither.
     pub(super) fn bring_over(&self, rule: &Rule, key: Key) {
-        let to = table_of(&rule.policy);
+        let to = rule.table;
         for from in 0..self.tables.len() {
-            let left = |before: &super::rule::Before| table_of(&before.policy) == from;
-            if from == to || !rule.before.iter().any(left) {
+            let left = |before: &Before| table_of(&before.policy) == from;
+            if from == to || !rule.before().iter().any(left) {
                 continue;
             }
             let (low, high) = (from.min(to), from.max(to));
@@ -97,7 +98,7 @@ impl MemoryStore {
     }
 
     fn place_of(&self, charge: &Charge<'_>) -> Where {
-        let table = table_of(&charge.rule.policy);
+        let table = charge.rule.table;
         (table, self.tables[table].place(charge.key).shard)
     }
 

@@ -77,7 +77,6 @@ impl Shard {
     }
 
     /// Decides one request, and charges it if it passes.
-    #[inline]
     pub(super) fn decide(
         &mut self,
         rule: &Rule,
@@ -95,8 +94,25 @@ impl Shard {
         answer
     }
 
+    /// The same for a state of one word.
+    #[inline]
+    pub(super) fn decide_word(
+        &mut self,
+        rule: &Rule,
+        tag: Tag,
+        now: Tick,
+        cost: u32,
+        book: &RwLock<Book>,
+    ) -> Decision {
+        if rule.before.is_none()
+            && let Ok(index) = self.slots.find(tag.0, |_| false)
+        {
+            return rule.policy.decide_word(self.slots.word(index), now, cost);
+        }
+        self.decide(rule, tag, now, cost, book).0
+    }
+
     /// The same for a key that is not here: only what is charged is remembered.
-    #[cold]
     fn decide_new(
         &mut self,
         rule: &Rule,
@@ -164,14 +180,12 @@ impl Shard {
         now: Tick,
         book: &RwLock<Book>,
     ) {
-        match self.find(rule, tag) {
-            Ok(index) => self.put(index, &rule.policy, state),
-            Err(_) => {
-                // Prepared for, so it succeeds.
-                let _ = self.make_room(now, book);
-                self.insert(tag, &rule.policy, state);
-            }
+        if let Ok(index) = self.find(rule, tag) {
+            return self.put(index, &rule.policy, state);
         }
+        // Prepared for, so it succeeds.
+        let _ = self.make_room(now, book);
+        self.insert(tag, &rule.policy, state);
     }
 
     /// Gives back what was charged, if anything is still known of it.
@@ -203,7 +217,7 @@ impl Shard {
     fn take_inherited(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
         let index = self.slots.find(tag.0, |here| rule.inherits(rule_of(here))).ok()?;
         let id = rule_of(self.slots.tag(index));
-        let before = rule.before.iter().find(|before| before.id == id)?;
+        let before = rule.before().iter().find(|before| before.id == id)?;
         let mut state = self.take(index, &before.policy);
         self.remove(index);
         rule.carry(id, &mut state);
@@ -231,7 +245,7 @@ impl Shard {
     /// Where `tag` is; a state from before a change of quota is carried over first.
     #[inline]
     fn find(&mut self, rule: &Rule, tag: Tag) -> Result<usize, usize> {
-        if rule.before.is_empty() {
+        if rule.before.is_none() {
             return self.slots.find(tag.0, |_| false);
         }
         let index = self.slots.find(tag.0, |here| rule.inherits(rule_of(here)))?;

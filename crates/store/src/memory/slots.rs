@@ -11,6 +11,8 @@
 pub(super) struct Slots {
     words: Vec<u64>,
     stride: usize,
+    /// How many slots there are, taken or not.
+    len: usize,
     live: usize,
     live_max: usize,
 }
@@ -24,7 +26,7 @@ impl Slots {
 
     /// No slots yet, and never more than `live_max` taken.
     pub(super) fn new(stride: usize, live_max: usize) -> Slots {
-        Slots { words: Vec::new(), stride, live: 0, live_max }
+        Slots { words: Vec::new(), stride, len: 0, live: 0, live_max }
     }
 
     pub(super) fn live(&self) -> usize {
@@ -41,7 +43,7 @@ impl Slots {
 
     /// How many slots there are, taken or not.
     pub(super) fn len(&self) -> usize {
-        self.words.len() / self.stride
+        self.len
     }
 
     /// Where the slots begin, as an address to prefetch near.
@@ -61,6 +63,12 @@ impl Slots {
         let at = index * self.stride;
         let second = if self.stride == 3 { self.words[at + 2] } else { 0 };
         [self.words[at + 1], second]
+    }
+
+    /// The first state word at `index`.
+    #[inline]
+    pub(super) fn word(&mut self, index: usize) -> &mut u64 {
+        &mut self.words[index * self.stride + 1]
     }
 
     #[inline]
@@ -116,14 +124,14 @@ impl Slots {
     /// Whether one more would be too many for the slots that there are.
     pub(super) fn is_crowded(&self) -> bool {
         let (num, den) = Slots::LOAD;
-        self.len() * num < (self.live + 1) * den
+        self.len * num < (self.live + 1) * den
     }
 
     /// Grows, unless so many have gone that there is room for a while.
     ///
     /// Otherwise a table on the edge would be gone through again for every key that comes.
     pub(super) fn grow_unless_sparse(&mut self) {
-        if self.len() * 11 < self.live * 16 {
+        if self.len * 11 < self.live * 16 {
             self.grow();
         }
     }
@@ -144,7 +152,7 @@ impl Slots {
     /// Inserts where it belongs, unless the run that it belongs to reaches the end.
     fn try_insert(&mut self, tag: u64, state: [u64; 2]) -> bool {
         let (Ok(index) | Err(index)) = self.find(tag, |_| false);
-        let Some(empty) = (index..self.len()).find(|&index| self.tag(index) == 0) else {
+        let Some(empty) = (index..self.len).find(|&index| self.tag(index) == 0) else {
             return false;
         };
         let stride = self.stride;
@@ -157,12 +165,13 @@ impl Slots {
     /// An eighth more slots, and everybody to a new home.
     fn grow(&mut self) {
         loop {
-            let before = self.len();
+            let before = self.len;
             let after = before + (before / 8).max(Slots::TAIL);
             if self.words.capacity() < after * self.stride {
                 self.reserve(after);
             }
             self.words.resize(after * self.stride, 0);
+            self.len = after;
             self.gather_at_end();
             if self.spread() {
                 return;
@@ -179,8 +188,8 @@ impl Slots {
     /// Moves every taken slot to the end, in order.
     fn gather_at_end(&mut self) {
         let stride = self.stride;
-        let mut to = self.len();
-        for from in (0..self.len()).rev() {
+        let mut to = self.len;
+        for from in (0..self.len).rev() {
             if self.tag(from) != 0 {
                 to -= 1;
                 if to != from {
@@ -198,7 +207,7 @@ impl Slots {
     fn spread(&mut self) -> bool {
         let stride = self.stride;
         let mut next = 0;
-        for from in self.len() - self.live..self.len() {
+        for from in self.len - self.live..self.len {
             let to = self.home(self.tag(from)).max(next);
             if from < to {
                 return false;
@@ -215,7 +224,7 @@ impl Slots {
     /// Where `tag` would like to be. Grows with the tag.
     #[inline]
     fn home(&self, tag: u64) -> usize {
-        home(tag, self.len())
+        home(tag, self.len)
     }
 }
 

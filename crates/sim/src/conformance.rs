@@ -1,0 +1,163 @@
+//! What every store must answer: the same as the core, digit for digit.
+//!
+//! A store under test implements [`Subject`]; [`check`] walks it and a plain list of states through
+//! the same random requests, looks, refunds, resets and changes of quota, on all algorithms at once.
+
+use tidegate_core::{Decision, Kind, Limit, Policy, Quota, Receipt, Span, State, Tick, decide_all};
+
+use crate::rng::Rng;
+
+/// A store, as far as the check can see it. Keys are small numbers.
+pub trait Subject {
+    /// What the store calls a rule.
+    type Rule;
+
+    /// Keeps states for `policy`.
+    fn rule(&mut self, policy: Policy) -> Self::Rule;
+
+    /// Changes a rule's policy, keeping what was consumed.
+    fn change(&mut self, rule: &Self::Rule, policy: Policy, now: Tick) -> Self::Rule;
+
+    /// Decides one request.
+    fn decide(&mut self, on: (&Self::Rule, u64), now: Tick, cost: u32)
+    -> (Decision, Option<Receipt>);
+
+    /// Decides one request by several limits.
+    fn decide_all(&mut self, on: &[(&Self::Rule, u64)], now: Tick, cost: u32) -> Vec<Decision>;
+
+    /// Answers without charging.
+    fn peek(&mut self, on: (&Self::Rule, u64), now: Tick, cost: u32) -> Decision;
+
+    /// Gives a charge back.
+    fn refund(&mut self, on: (&Self::Rule, u64), now: Tick, receipt: Receipt);
+
+    /// Makes a key fresh.
+    fn reset(&mut self, on: (&Self::Rule, u64));
+}
+
+const KEYS: u64 = 5;
+
+struct Model {
+    policy: Policy,
+    states: Vec<State>,
+}
+
+/// Walks `subject` through `steps` random steps from `seed`.
+///
+/// # Panics
+///
+/// At the first answer that differs from the core's, naming the seed.
+pub fn check<S: Subject>(subject: &mut S, seed: u64, steps: u32) {
+    let mut rng = Rng::new(seed);
+    let mut now = Tick::from_micros(1_700_000_000_000_000 + rng.below(1 << 30));
+    let mut rules: Vec<(S::Rule, Model)> = Vec::new();
+    for kind in Kind::ALL {
+        let policy = any_policy(kind, &mut rng);
+        rules.push((subject.rule(policy), Model::new(policy)));
+    }
+    for step in 0..steps {
+        now = now.after(Span::from_micros(rng.of_bits(22)));
+        let index = usize::try_from(rng.below(rules.len() as u64)).unwrap_or(0);
+        let key = rng.below(KEYS);
+        let context = || format!("seed {seed}, step {step}");
+        match rng.below(12) {
+            0 => {
+                let kind = if rng.one_in(2) { rules[index].1.policy.kind() } else { any(&mut rng) };
+                let policy = any_policy(kind, &mut rng);
+                let rule = subject.change(&rules[index].0, policy, now);
+                rules[index].1.change(policy, now);
+                rules[index].0 = rule;
+            }
+            1 => {
+                let (rule, model) = &mut rules[index];
+                subject.reset((rule, key));
+                *model.state(key) = model.policy.fresh();
+            }
+            2 => all_at_once(subject, &mut rules, &mut rng, now, &context),
+            3 => {
+                let (rule, model) = &mut rules[index];
+                let cost = any_cost(&model.policy, &mut rng);
+                let policy = model.policy;
+                let expected = policy.peek(model.state(key), now, cost);
+                assert_eq!(subject.peek((rule, key), now, cost), expected, "{}", context());
+            }
+            _ => one(subject, &mut rules[index], key, &mut rng, now, &context),
+        }
+    }
+}
+
+fn one<S: Subject>(
+    subject: &mut S,
+    (rule, model): &mut (S::Rule, Model),
+    key: u64,
+    rng: &mut Rng,
+    now: Tick,
+    context: &dyn Fn() -> String,
+) {
+    let cost = any_cost(&model.policy, rng);
+    let policy = model.policy;
+    let (decision, receipt) = subject.decide((rule, key), now, cost);
+    let (expected, model_receipt) = policy.decide_with_receipt(model.state(key), now, cost);
+    assert_eq!(decision, expected, "{}: {policy:?}, cost {cost}", context());
+    assert_eq!(receipt, model_receipt, "{}", context());
+    if let (Some(receipt), Some(model_receipt)) = (receipt, model_receipt)
+        && rng.one_in(6)
+    {
+        subject.refund((rule, key), now, receipt);
+        policy.refund(model.state(key), now, model_receipt);
+    }
+}
+
+fn all_at_once<S: Subject>(
+    subject: &mut S,
+    rules: &mut [(S::Rule, Model)],
+    rng: &mut Rng,
+    now: Tick,
+    context: &dyn Fn() -> String,
+) {
+    let keys: Vec<u64> = rules.iter().map(|_| rng.below(KEYS)).collect();
+    let cost = 1 + rng.below_u32(3);
+    let on: Vec<(&S::Rule, u64)> = rules.iter().zip(&keys).map(|(it, &key)| (&it.0, key)).collect();
+    let answers = subject.decide_all(&on, now, cost);
+    let policies: Vec<Policy> = rules.iter().map(|(_, model)| model.policy).collect();
+    let states = rules.iter_mut().zip(&keys).map(|((_, model), &key)| model.state(key));
+    let limits = policies.iter().zip(states);
+    let mut limits: Vec<Limit<'_>> =
+        limits.map(|(policy, state)| Limit::new(policy, state, cost)).collect();
+    let _ = decide_all(&mut limits, now);
+    let expected: Vec<Decision> = limits.iter().filter_map(Limit::answer).collect();
+    assert_eq!(answers, expected, "{}", context());
+}
+
+impl Model {
+    fn new(policy: Policy) -> Model {
+        Model { policy, states: (0..KEYS).map(|_| policy.fresh()).collect() }
+    }
+
+    fn state(&mut self, key: u64) -> &mut State {
+        let key = usize::try_from(key).unwrap_or(0);
+        &mut self.states[key]
+    }
+
+    fn change(&mut self, policy: Policy, now: Tick) {
+        for state in &mut self.states {
+            policy.carry(&self.policy, state, now);
+        }
+        self.policy = policy;
+    }
+}
+
+fn any(rng: &mut Rng) -> Kind {
+    Kind::ALL[usize::try_from(rng.below(8)).unwrap_or(0)]
+}
+
+fn any_policy(kind: Kind, rng: &mut Rng) -> Policy {
+    let quota = if rng.one_in(3) { rng.any_quota() } else { rng.small_quota() };
+    let quota = if kind.has_burst() { quota } else { Quota::new(quota.cells(), quota.per()) };
+    Policy::new(kind, quota).expect("every quota of the range is accepted")
+}
+
+fn any_cost(policy: &Policy, rng: &mut Rng) -> u32 {
+    let most = policy.limit().saturating_add(2);
+    if rng.one_in(3) { rng.below_u32(most) } else { rng.below_u32(most.min(4)) }
+}

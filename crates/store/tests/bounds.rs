@@ -1,0 +1,202 @@
+//! Bounded: a cap that holds, states that are forgotten, and floods that reset nobody.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use tidegate_core::{Kind, Policy, Quota, Span, Tick, Verdict};
+use tidegate_store::{Key, MemoryStore};
+
+const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
+
+#[test]
+fn ten_million_sprayed_keys_never_reset_a_key_in_debt() {
+    let keys_max = 20_000;
+    for kind in [Kind::Gcra, Kind::FixedWindow, Kind::SlidingWindow] {
+        let store = MemoryStore::with_keys_max(keys_max);
+        let rule = store.rule(Policy::new(kind, Quota::per_day(1_000)).unwrap()).unwrap();
+        let mut now = NOW;
+        // Keys in every kind of debt, from one cell to all of them.
+        let indebted: Vec<(Key, u32)> =
+            (1..=1_000).map(|debt| (store.key(("indebted", debt)).unwrap(), debt)).collect();
+        for &(key, debt) in &indebted {
+            assert!(store.decide(&rule, key, now, debt).verdict.passes());
+        }
+        let sprays: u64 = if kind == Kind::Gcra { 10_000_000 } else { 1_000_000 };
+        for spray in 0..sprays {
+            now = now.after(Span::from_micros(u64::from(spray % 8 == 0)));
+            store.decide(&rule, store.key(("spray", spray)).unwrap(), now, 1);
+        }
+        assert!(store.len() <= keys_max, "{} keys of {keys_max}", store.len());
+        for &(key, debt) in &indebted {
+            let remaining = store.peek(&rule, key, now, 0).remaining;
+            // A second and a quarter have earned nothing whole at a thousand a day.
+            assert!(remaining <= 1_000 - debt, "{kind}: {remaining} left after a debt of {debt}");
+        }
+    }
+}
+
+/// The rate law holds for every single key through the worst flood: what each was let pass, from
+/// the first request to the last, is at most a burst and what the rate earned.
+#[test]
+fn at_the_cap_every_key_keeps_the_rate_law() {
+    let store = MemoryStore::with_keys_max(64);
+    let quota = Quota::per_second(10);
+    let rule = store.rule(Policy::token_bucket(quota).unwrap()).unwrap();
+    let mut passed = vec![0_u64; 1_000];
+    let mut now = NOW;
+    for round in 0..400_000_u64 {
+        now = now.after(Span::from_micros(3));
+        let id = round * round % 977;
+        let key = store.key(id).unwrap();
+        let decision = store.decide(&rule, key, now, 1);
+        passed[usize::try_from(id).unwrap()] += u64::from(decision.verdict.passes());
+    }
+    let most = 10 + 10 * now.since(NOW).get() / 1_000_000;
+    assert!(passed.iter().all(|&passed| passed <= most), "{:?} of {most}", passed.iter().max());
+    let together: u64 = passed.iter().sum();
+    assert!(64 * most / 2 < together, "newcomers are starved: {together} passed");
+    assert!(store.len() <= 64);
+}
+
+/// Newcomers get in again as soon as the flood's debts are paid.
+#[test]
+fn after_a_flood_newcomers_are_fresh_again() {
+    let store = MemoryStore::with_keys_max(1_000);
+    let rule = store.rule(Policy::token_bucket(Quota::per_minute(60)).unwrap()).unwrap();
+    for spray in 0..100_000 {
+        store.decide(&rule, store.key(spray).unwrap(), NOW, 1);
+    }
+    let later = NOW.after(Span::from_secs(61));
+    let decision = store.decide(&rule, store.key("newcomer").unwrap(), later, 1);
+    assert_eq!((decision.verdict, decision.remaining), (Verdict::Allow, 59));
+}
+
+#[test]
+fn a_full_store_of_logs_refuses_newcomers_until_something_is_forgotten() {
+    for kind in [Kind::SlidingLog, Kind::Concurrency] {
+        let store = MemoryStore::with_keys_max(100);
+        let rule = store.rule(Policy::new(kind, Quota::per_minute(5)).unwrap()).unwrap();
+        for id in 0..100 {
+            let later = NOW.after(Span::from_secs(id));
+            assert!(store.decide(&rule, store.key(id).unwrap(), later, 5).verdict.passes());
+            if 50 <= id {
+                break;
+            }
+        }
+        let filler = NOW.after(Span::from_secs(50));
+        for id in 1_000..1_200 {
+            store.decide(&rule, store.key(id).unwrap(), filler, 1);
+        }
+        assert_eq!(store.len(), 100);
+        let newcomer = store.key("newcomer").unwrap();
+        let refused = store.decide(&rule, newcomer, filler, 1);
+        // The first one leaves a minute after NOW.
+        assert_eq!(refused.verdict, Verdict::Deny { retry_after: Span::from_secs(10) });
+        assert_eq!(refused.remaining, 0);
+        let known = store.key(50_u32).unwrap();
+        assert_eq!(store.peek(&rule, known, filler, 0).remaining, 0, "{kind}: reset by a flood");
+        let free = NOW.after(Span::from_secs(60));
+        assert!(store.decide(&rule, newcomer, free, 1).verdict.passes(), "{kind}");
+    }
+}
+
+#[test]
+fn idle_keys_are_forgotten_by_the_work_of_other_keys() {
+    let store = MemoryStore::with_keys_max(200_000);
+    for kind in Kind::ALL {
+        let rule = store.rule(Policy::new(kind, Quota::per_second(10)).unwrap()).unwrap();
+        for id in 0..50_000 {
+            store.decide(&rule, store.key(id).unwrap(), NOW, 1);
+        }
+        let idle = store.len();
+        assert!(50_000 <= idle, "{kind}");
+        let later = NOW.after(Span::from_secs(10));
+        let hot = store.key("hot").unwrap();
+        for _ in 0..400_000 {
+            store.decide(&rule, hot, later, 0);
+            store.decide(&rule, hot, later, 1);
+        }
+        assert!(store.len() <= 3, "{kind}: {} of {idle} are still there", store.len());
+        store.reset(&rule, hot);
+    }
+}
+
+#[test]
+fn looks_and_refusals_are_not_remembered() {
+    for kind in Kind::ALL {
+        let store = MemoryStore::new();
+        let rule = store.rule(Policy::new(kind, Quota::per_minute(5)).unwrap()).unwrap();
+        for id in 0..1_000 {
+            let key = store.key(id).unwrap();
+            store.decide(&rule, key, NOW, 0);
+            store.decide(&rule, key, NOW, 6);
+            store.peek(&rule, key, NOW, 1);
+        }
+        assert!(store.is_empty(), "{kind}");
+    }
+}
+
+#[test]
+fn a_tiny_store_still_decides() {
+    for keys_max in [0, 1, 2, 9] {
+        let store = MemoryStore::with_keys_max(keys_max);
+        for kind in Kind::ALL {
+            let rule = store.rule(Policy::new(kind, Quota::per_minute(5)).unwrap()).unwrap();
+            for id in 0..100 {
+                store.decide(&rule, store.key(id).unwrap(), NOW, 1);
+            }
+        }
+        assert!(store.len() <= 3 * keys_max.max(8));
+    }
+    let bytes = MemoryStore::with_bytes_max(40_000);
+    let rule = bytes.rule(Policy::token_bucket(Quota::per_day(5)).unwrap()).unwrap();
+    for id in 0..10_000 {
+        bytes.decide(&rule, bytes.key(id).unwrap(), NOW, 1);
+    }
+    assert!((900..=1_000).contains(&bytes.len()), "{} keys in 40,000 bytes", bytes.len());
+}
+
+#[test]
+fn rules_run_out_with_an_error_that_says_what_to_do() {
+    let store = MemoryStore::new();
+    let policy = Policy::token_bucket(Quota::per_minute(5)).unwrap();
+    for _ in 0..65_535 {
+        store.rule(policy).unwrap();
+    }
+    assert_eq!(
+        store.rule(policy).unwrap_err().to_string(),
+        "more than 65,535 rules and changes of rules: make a new store",
+    );
+}
+
+#[test]
+fn overlong_keys_are_refused_with_an_error_that_says_what_to_do() {
+    let store = MemoryStore::new();
+    assert!(store.key("k".repeat(4_000)).is_ok());
+    assert_eq!(
+        store.key("k".repeat(5_000)).unwrap_err().to_string(),
+        "the key has 5001 bytes: at most 4096 are accepted; hash it, or key by something shorter",
+    );
+}
+
+#[test]
+fn keys_of_different_parts_differ() {
+    let store = MemoryStore::new();
+    let keys = [
+        store.key(("a", "bc")).unwrap(),
+        store.key(("ab", "c")).unwrap(),
+        store.key("abc").unwrap(),
+        store.key(("abc", "")).unwrap(),
+        store.key((1_u8, 2_u8)).unwrap(),
+        store.key(0x0201_u16).unwrap(),
+        store.key((1_u32, 2_u32)).unwrap(),
+        store.key(0x2_0000_0001_u64).unwrap(),
+        store.key(0x2_0000_0001_u128).unwrap(),
+        store.key(vec![1_u8, 2]).unwrap(),
+        store.key((vec![1_u8], 2_u8)).unwrap(),
+        store.key(()).unwrap(),
+        store.key(Some(1_u8)).unwrap(),
+    ];
+    for (index, key) in keys.iter().enumerate() {
+        assert!(!keys[..index].contains(key), "key {index} is another one");
+    }
+    assert_ne!(MemoryStore::new().key("abc").unwrap(), keys[2], "the seed is not random");
+}
