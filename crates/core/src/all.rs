@@ -1,6 +1,6 @@
 //! Several limits at once: a request passes all of them, or is charged to none.
 
-use crate::decision::{Decision, Verdict};
+use crate::decision::{Decision, Receipt, Verdict};
 use crate::policy::{Policy, State};
 use crate::tick::Tick;
 
@@ -11,12 +11,13 @@ pub struct Limit<'a> {
     state: &'a mut State,
     cost: u32,
     answer: Option<Decision>,
+    receipt: Option<Receipt>,
 }
 
 impl<'a> Limit<'a> {
     /// `cost` cells under `policy`, for the key of which `state` is remembered.
     pub const fn new(policy: &'a Policy, state: &'a mut State, cost: u32) -> Limit<'a> {
-        Limit { policy, state, cost, answer: None }
+        Limit { policy, state, cost, answer: None, receipt: None }
     }
 
     /// What this limit said by itself; nothing before [`decide_all`].
@@ -25,6 +26,11 @@ impl<'a> Limit<'a> {
     /// what it would have said.
     pub const fn answer(&self) -> Option<Decision> {
         self.answer
+    }
+
+    /// The receipt of what was charged here, the first time it is asked for.
+    pub const fn take_receipt(&mut self) -> Option<Receipt> {
+        self.receipt.take()
     }
 }
 
@@ -41,7 +47,7 @@ pub fn decide_all(limits: &mut [Limit<'_>], now: Tick) -> Verdict {
     }
     if together.passes() {
         for limit in limits {
-            let _ = limit.policy.charge(limit.state, now, limit.cost);
+            limit.receipt = Some(limit.policy.charge(limit.state, now, limit.cost));
             let charged = limit.policy.peek(limit.state, now, 0);
             limit.answer = limit.answer.map(|said| Decision { verdict: said.verdict, ..charged });
         }

@@ -6,9 +6,13 @@
 mod alarm;
 mod clock;
 mod key;
+mod limiter;
 mod memory;
 mod sync;
 
 pub use crate::clock::{Clock, ManualClock, SystemClock, WakeId};
 pub use crate::key::{Key, KeyTooLong, Keys};
+pub use crate::limiter::{
+    Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, ToPolicy,
+};
 pub use crate::memory::{Charge, MemoryStore, Rule, TooManyRules};

@@ -1,5 +1,4 @@
 //! Bounded: a cap that holds, states that are forgotten, and floods that reset nobody.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use tidegate_core::{Kind, Policy, Quota, Span, Tick, Verdict};
 use tidegate_store::{Key, MemoryStore};

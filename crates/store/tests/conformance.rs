@@ -32,7 +32,7 @@ impl Subject for Memory {
     fn decide_all(&mut self, on: &[(&Rule, u64)], now: Tick, cost: u32) -> Vec<Decision> {
         let charges: Vec<Charge<'_>> = on.iter().map(|&on| self.charge(on, cost)).collect();
         let mut answers = Vec::new();
-        let _ = self.0.decide_all(&charges, now, |answer| answers.push(answer));
+        let _ = self.0.decide_all(&charges, now, |answer, _| answers.push(answer));
         answers
     }
 

@@ -1,5 +1,4 @@
 //! Exact under threads: what passed is what the algorithm allows, no more and no fewer.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -93,7 +92,7 @@ fn all_or_nothing_holds_for_keys_in_different_shards() {
                         .map(|&pick| Charge { rule: &rules[pick % 4], key: keys[pick], cost: 1 })
                         .collect();
                     let mut violated = 0;
-                    let verdict = store.decide_all(&charges, NOW, |answer| {
+                    let verdict = store.decide_all(&charges, NOW, |answer, _| {
                         violated += u32::from(!answer.verdict.passes());
                     });
                     assert_eq!(verdict.passes(), violated == 0);

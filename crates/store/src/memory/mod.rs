@@ -17,10 +17,12 @@ mod shard;
 mod slots;
 mod table;
 
+use std::sync::Arc;
+
 use tidegate_core::{Decision, Policy, Receipt, Tick};
 
-use self::rule::Book;
-use self::shard::Shard;
+use self::rule::{Book, read};
+use self::shard::{Shard, Tag};
 use self::table::{Place, Table};
 use crate::key::{Key, KeyTooLong, Keys};
 use crate::sync::{MutexGuard, PoisonError, RwLock};
@@ -108,10 +110,9 @@ impl MemoryStore {
     /// The rule that `rule` becomes under another policy: what was consumed until `now` is kept.
     ///
     /// Nothing stops and nothing is walked through: a key is carried over when it is next asked
-    /// about.
+    /// about. Whoever still asks by the old rule is answered by the new one.
     pub fn change(&self, rule: &Rule, policy: Policy, now: Tick) -> Result<Rule, TooManyRules> {
-        let id = self.book.write().unwrap_or_else(PoisonError::into_inner).add(policy)?;
-        Ok(rule.becomes(id, policy, now))
+        self.book.write().unwrap_or_else(PoisonError::into_inner).change(rule, policy, now)
     }
 
     /// The key of `parts`; see [`Keys::key`].
@@ -126,36 +127,12 @@ impl MemoryStore {
         if rule.table == 0 {
             self.decide_word(rule, key, now, cost)
         } else {
-            self.decide_any(rule, key, now, cost).0
+            self.decide_with_receipt(rule, key, now, cost).0
         }
     }
 
     /// The same, with a receipt for what passed, to refund it by.
     pub fn decide_with_receipt(
-        &self,
-        rule: &Rule,
-        key: Key,
-        now: Tick,
-        cost: u32,
-    ) -> (Decision, Option<Receipt>) {
-        self.decide_any(rule, key, now, cost)
-    }
-
-    /// The way of a state of one word, which is that of nearly every bucket: short.
-    #[inline]
-    fn decide_word(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        if rule.before.is_some() {
-            self.bring_over(rule, key);
-        }
-        let table = &self.tables[0];
-        let place = table.place(key);
-        let mut shard = table.lock(place.shard);
-        let decision = shard.decide_word(rule, place.tag(rule.id), now, cost, &self.book);
-        self.leave(table, place, shard, now);
-        decision
-    }
-
-    fn decide_any(
         &self,
         rule: &Rule,
         key: Key,
@@ -170,7 +147,26 @@ impl MemoryStore {
         let mut shard = table.lock(place.shard);
         let answer = shard.decide(rule, place.tag(rule.id), now, cost, &self.book);
         self.leave(table, place, shard, now);
-        answer
+        answer.unwrap_or_else(|| self.decide_with_receipt(&self.latest(rule), key, now, cost))
+    }
+
+    /// The way of a state of one word, which is that of nearly every bucket: short.
+    #[inline]
+    fn decide_word(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
+        if rule.before.is_some() {
+            self.bring_over(rule, key);
+        }
+        let table = &self.tables[0];
+        let place = table.place(key);
+        let mut shard = table.lock(place.shard);
+        let answer = shard.decide_word(rule, place.tag(rule.id), now, cost, &self.book);
+        self.leave(table, place, shard, now);
+        answer.unwrap_or_else(|| self.decide(&self.latest(rule), key, now, cost))
+    }
+
+    /// What `rule` has become.
+    fn latest(&self, rule: &Rule) -> Arc<Rule> {
+        read(&self.book).latest(rule).unwrap_or_else(|| Arc::new(rule.clone()))
     }
 
     /// Unlocks `shard`, and now and then sweeps another one.
@@ -207,21 +203,19 @@ impl MemoryStore {
 
     /// What [`MemoryStore::decide`] would answer, without charging.
     pub fn peek(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        let mut state =
-            self.with_shard(rule, key, |shard, place| shard.load(rule, place.tag(rule.id)));
-        rule.policy.peek(&mut state, now, cost)
+        self.with_shard(rule, key, |shard, rule, tag| {
+            rule.policy.peek(&mut shard.load(rule, tag), now, cost)
+        })
     }
 
     /// Gives back what was charged: never above full, never into another window.
     pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) {
-        self.with_shard(rule, key, |shard, place| {
-            shard.refund(rule, place.tag(rule.id), now, receipt);
-        });
+        self.with_shard(rule, key, |shard, rule, tag| shard.refund(rule, tag, now, receipt));
     }
 
     /// Forgets a key: it is fresh again.
     pub fn reset(&self, rule: &Rule, key: Key) {
-        self.with_shard(rule, key, |shard, place| shard.forget(rule, place.tag(rule.id)));
+        self.with_shard(rule, key, Shard::forget);
     }
 
     /// How many states are kept.
@@ -234,14 +228,21 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    fn with_shard<T>(&self, rule: &Rule, key: Key, work: impl FnOnce(&mut Shard, Place) -> T) -> T {
+    /// Does `work` in the shard of `key`, by what `rule` has become.
+    fn with_shard<T>(
+        &self,
+        rule: &Rule,
+        key: Key,
+        work: impl FnOnce(&mut Shard, &Rule, Tag) -> T,
+    ) -> T {
+        let rule = &*self.latest(rule);
         if rule.before.is_some() {
             self.bring_over(rule, key);
         }
         let table = &self.tables[rule.table];
         let place = table.place(key);
         let mut shard = table.lock(place.shard);
-        let answer = work(&mut shard, place);
+        let answer = work(&mut shard, rule, place.tag(rule.id));
         table.note(place.shard, &shard);
         answer
     }

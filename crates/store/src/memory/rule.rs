@@ -1,9 +1,12 @@
 //! The rules of a store: which policy a state lives under, and which it lived under before.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use tidegate_core::{Policy, State, Tick};
+
+use crate::sync::{PoisonError, RwLock};
 
 /// A policy that a store keeps states for.
 ///
@@ -29,10 +32,17 @@ pub(super) struct Before {
 /// Names a rule in a tag. Zero names none, so that no tag is zero.
 pub(super) type RuleId = u16;
 
-/// The policies of all rules by their id, those of the past included.
+/// All rules by their id, those of the past included.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    policies: Vec<Policy>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    policy: Policy,
+    /// What the rule has become, if its policy was changed.
+    next: Option<Arc<Rule>>,
 }
 
 impl Rule {
@@ -90,13 +100,42 @@ pub(super) fn table_of(policy: &Policy) -> usize {
 impl Book {
     /// Writes `policy` down and names it.
     pub(super) fn add(&mut self, policy: Policy) -> Result<RuleId, TooManyRules> {
-        self.policies.push(policy);
-        RuleId::try_from(self.policies.len()).map_err(|_| TooManyRules)
+        let id = RuleId::try_from(self.entries.len() + 1).map_err(|_| TooManyRules)?;
+        self.entries.push(Entry { policy, next: None });
+        Ok(id)
+    }
+
+    /// Changes the policy of `rule` from `now` on, and writes down what it has become.
+    pub(super) fn change(
+        &mut self,
+        rule: &Rule,
+        policy: Policy,
+        now: Tick,
+    ) -> Result<Rule, TooManyRules> {
+        let rule = self.latest(rule).map_or_else(|| rule.clone(), |latest| (*latest).clone());
+        let next = rule.becomes(self.add(policy)?, policy, now);
+        if let Some(entry) = self.entries.get_mut(usize::from(rule.id) - 1) {
+            entry.next = Some(Arc::new(next.clone()));
+        }
+        Ok(next)
+    }
+
+    /// What `rule` has become, if it was changed.
+    pub(super) fn latest(&self, rule: &Rule) -> Option<Arc<Rule>> {
+        let mut latest = self.entry(rule.id)?.next.as_ref()?;
+        while let Some(next) = self.entry(latest.id).and_then(|entry| entry.next.as_ref()) {
+            latest = next;
+        }
+        Some(Arc::clone(latest))
     }
 
     /// The policy of `id`.
     pub(super) fn policy(&self, id: RuleId) -> Option<&Policy> {
-        self.policies.get(usize::from(id).checked_sub(1)?)
+        Some(&self.entry(id)?.policy)
+    }
+
+    fn entry(&self, id: RuleId) -> Option<&Entry> {
+        self.entries.get(usize::from(id).checked_sub(1)?)
     }
 }
 
@@ -111,3 +150,8 @@ impl fmt::Display for TooManyRules {
 }
 
 impl std::error::Error for TooManyRules {}
+
+/// The book, open for reading.
+pub(super) fn read(book: &RwLock<Book>) -> impl Deref<Target = Book> {
+    book.read().unwrap_or_else(PoisonError::into_inner)
+}

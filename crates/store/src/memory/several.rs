@@ -1,9 +1,11 @@
 //! Decisions that need more than one shard: several limits at once, and rules that moved.
 
-use arrayvec::ArrayVec;
-use tidegate_core::{Decision, Limit, Span, State, Tick, Verdict, decide_all};
+use std::sync::Arc;
 
-use super::rule::{Before, table_of};
+use arrayvec::ArrayVec;
+use tidegate_core::{Decision, Limit, Receipt, Span, State, Tick, Verdict, decide_all};
+
+use super::rule::{Before, Book, read, table_of};
 use super::shard::Shard;
 use super::{Charge, MemoryStore, Rule};
 use crate::key::Key;
@@ -23,13 +25,14 @@ impl MemoryStore {
     /// Decides one request by several limits: it passes all of them, or is charged to none.
     ///
     /// Each limit's own answer is given to `each`, in order; one that does not pass was violated.
+    /// If all pass, so are the receipts to refund them by.
     /// Each rule is named at most once for a key. More than [`MemoryStore::LIMITS_MAX`] limits are
     /// never let pass.
     pub fn decide_all(
         &self,
         charges: &[Charge<'_>],
         now: Tick,
-        mut each: impl FnMut(Decision),
+        mut each: impl FnMut(Decision, Option<Receipt>),
     ) -> Verdict {
         if LIMITS_MAX < charges.len() {
             return Verdict::Never;
@@ -38,24 +41,47 @@ impl MemoryStore {
             self.bring_over(charge.rule, charge.key);
         }
         let mut locked = self.lock_together(charges);
+        let book = read(&self.book);
+        if charges.iter().any(|charge| book.latest(charge.rule).is_some()) {
+            drop((book, locked));
+            return self.decide_all_latest(charges, now, &mut each);
+        }
         let load = |charge| self.load(&mut locked, charge);
         let mut states: ArrayVec<State, LIMITS_MAX> = charges.iter().map(load).collect();
         let limits = charges.iter().zip(&mut states);
         let mut limits: ArrayVec<Limit<'_>, LIMITS_MAX> = limits
             .map(|(charge, state)| Limit::new(&charge.rule.policy, state, charge.cost))
             .collect();
-        if let Err(retry_after) = self.prepare(&mut locked, charges, now) {
+        if let Err(retry_after) = self.prepare(&mut locked, charges, now, &book) {
             return Verdict::Deny { retry_after };
         }
         let verdict = decide_all(&mut limits, now);
-        limits.iter().filter_map(Limit::answer).for_each(&mut each);
+        for limit in &mut limits {
+            if let Some(answer) = limit.answer() {
+                each(answer, limit.take_receipt());
+            }
+        }
         drop(limits);
         if verdict.passes() {
             for (charge, state) in charges.iter().zip(states).filter(|(it, _)| 0 < it.cost) {
-                self.keep(&mut locked, charge, state, now);
+                self.keep(&mut locked, charge, state, now, &book);
             }
         }
         verdict
+    }
+
+    /// The same by what the rules have become.
+    fn decide_all_latest(
+        &self,
+        charges: &[Charge<'_>],
+        now: Tick,
+        each: &mut dyn FnMut(Decision, Option<Receipt>),
+    ) -> Verdict {
+        let latest: ArrayVec<Arc<Rule>, LIMITS_MAX> =
+            charges.iter().map(|charge| self.latest(charge.rule)).collect();
+        let charges: ArrayVec<Charge<'_>, LIMITS_MAX> =
+            charges.iter().zip(&latest).map(|(charge, rule)| Charge { rule, ..*charge }).collect();
+        self.decide_all(&charges, now, each)
     }
 
     /// Moves what is known of `key` from the table of an earlier policy to that of the present one.
@@ -114,22 +140,30 @@ impl MemoryStore {
         locked: &mut Locked<'_>,
         charges: &[Charge<'_>],
         now: Tick,
+        book: &Book,
     ) -> Result<(), Span> {
         for charge in charges.iter().filter(|charge| 0 < charge.cost) {
             let at = self.place_of(charge);
             let tag = self.tables[at.0].place(charge.key).tag(charge.rule.id);
             let here = |other: &&Charge<'_>| self.place_of(other) == at;
             let most = charges.iter().filter(here).count();
-            locked.shard(at).prepare(charge.rule, tag, now, most, &self.book)?;
+            locked.shard(at).prepare(charge.rule, tag, now, most, book)?;
         }
         Ok(())
     }
 
-    fn keep(&self, locked: &mut Locked<'_>, charge: &Charge<'_>, state: State, now: Tick) {
+    fn keep(
+        &self,
+        locked: &mut Locked<'_>,
+        charge: &Charge<'_>,
+        state: State,
+        now: Tick,
+        book: &Book,
+    ) {
         let at @ (table, index) = self.place_of(charge);
         let tag = self.tables[table].place(charge.key).tag(charge.rule.id);
         let shard = locked.shard(at);
-        shard.keep(charge.rule, tag, state, now, &self.book);
+        shard.keep(charge.rule, tag, state, now, book);
         self.tables[table].note(index, shard);
     }
 }

@@ -2,9 +2,9 @@
 
 use tidegate_core::{Decision, Policy, Receipt, Span, State, Tick, Verdict};
 
-use super::rule::{Book, Rule, RuleId};
+use super::rule::{Book, Rule, RuleId, read};
 use super::slots::{RULE_BITS, Slots, hash_of};
-use crate::sync::{PoisonError, RwLock};
+use crate::sync::RwLock;
 
 /// The states of the keys whose hashes begin alike.
 #[derive(Debug)]
@@ -76,7 +76,8 @@ impl Shard {
         true
     }
 
-    /// Decides one request, and charges it if it passes.
+    /// Decides one request, and charges it if it passes. `None` if the rule has become another one
+    /// meanwhile, which is to be asked instead.
     pub(super) fn decide(
         &mut self,
         rule: &Rule,
@@ -84,14 +85,14 @@ impl Shard {
         now: Tick,
         cost: u32,
         book: &RwLock<Book>,
-    ) -> (Decision, Option<Receipt>) {
+    ) -> Option<(Decision, Option<Receipt>)> {
         let Ok(index) = self.find(rule, tag) else {
             return self.decide_new(rule, tag, now, cost, book);
         };
         let mut state = self.take(index, &rule.policy);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
         self.put(index, &rule.policy, state);
-        answer
+        Some(answer)
     }
 
     /// The same for a state of one word.
@@ -103,13 +104,13 @@ impl Shard {
         now: Tick,
         cost: u32,
         book: &RwLock<Book>,
-    ) -> Decision {
+    ) -> Option<Decision> {
         if rule.before.is_none()
             && let Ok(index) = self.slots.find(tag.0, |_| false)
         {
-            return rule.policy.decide_word(self.slots.word(index), now, cost);
+            return Some(rule.policy.decide_word(self.slots.word(index), now, cost));
         }
-        self.decide(rule, tag, now, cost, book).0
+        self.decide(rule, tag, now, cost, book).map(|(decision, _)| decision)
     }
 
     /// The same for a key that is not here: only what is charged is remembered.
@@ -120,22 +121,26 @@ impl Shard {
         now: Tick,
         cost: u32,
         book: &RwLock<Book>,
-    ) -> (Decision, Option<Receipt>) {
+    ) -> Option<(Decision, Option<Receipt>)> {
+        let book = &*read(book);
+        if book.latest(rule).is_some() {
+            return None;
+        }
         let mut state = self.newcomer(rule);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
         if 0 < cost && answer.1.is_some() {
             if let Err(retry_after) = self.make_room(now, book) {
                 let verdict = Verdict::Deny { retry_after };
                 let fresh = rule.policy.peek(&mut rule.policy.fresh(), now, 0);
-                return (Decision { verdict, remaining: 0, ..fresh }, None);
+                return Some((Decision { verdict, remaining: 0, ..fresh }, None));
             }
             if self.slots.is_crowded() {
-                self.purge(now, &read(book));
+                self.purge(now, book);
                 self.slots.grow_unless_sparse();
             }
             self.insert(tag, &rule.policy, state);
         }
-        answer
+        Some(answer)
     }
 
     /// What is known of a key, without making it known.
@@ -158,7 +163,7 @@ impl Shard {
         tag: Tag,
         now: Tick,
         count: usize,
-        book: &RwLock<Book>,
+        book: &Book,
     ) -> Result<(), Span> {
         // States in words can always be folded together; only lists may have to stay.
         if self.lists.is_none() || self.find(rule, tag).is_ok() {
@@ -166,20 +171,13 @@ impl Shard {
         }
         let has_room = |shard: &Shard| shard.slots.live() + count <= shard.slots.live_max();
         if !has_room(self) {
-            self.purge(now, &read(book));
+            self.purge(now, book);
         }
-        if has_room(self) { Ok(()) } else { Err(self.room_in(now, &read(book))) }
+        if has_room(self) { Ok(()) } else { Err(self.room_in(now, book)) }
     }
 
     /// Remembers `state` for a key that may be new.
-    pub(super) fn keep(
-        &mut self,
-        rule: &Rule,
-        tag: Tag,
-        state: State,
-        now: Tick,
-        book: &RwLock<Book>,
-    ) {
+    pub(super) fn keep(&mut self, rule: &Rule, tag: Tag, state: State, now: Tick, book: &Book) {
         if let Ok(index) = self.find(rule, tag) {
             return self.put(index, &rule.policy, state);
         }
@@ -225,16 +223,15 @@ impl Shard {
     }
 
     /// Looks at the next few slots, and forgets those that are fresh.
-    pub(super) fn sweep(&mut self, now: Tick, book: &RwLock<Book>) {
+    pub(super) fn sweep(&mut self, now: Tick, book: &Book) {
         if self.slots.live() == 0 {
             return;
         }
-        let book = read(book);
         for _ in 0..Shard::SLOTS_PER_SWEEP {
             if self.slots.len() <= self.cursor {
                 self.cursor = 0;
             }
-            if self.is_fresh(self.cursor, now, &book) {
+            if self.is_fresh(self.cursor, now, book) {
                 self.remove(self.cursor);
             } else {
                 self.cursor += 1;
@@ -268,26 +265,25 @@ impl Shard {
     }
 
     /// Makes room for one more; if that cannot be, says how long it takes until it can.
-    fn make_room(&mut self, now: Tick, book: &RwLock<Book>) -> Result<(), Span> {
+    fn make_room(&mut self, now: Tick, book: &Book) -> Result<(), Span> {
         if !self.slots.is_full() {
             return Ok(());
         }
-        let book = read(book);
         if self.lists.is_some() {
-            self.purge(now, &book);
-            return if self.slots.is_full() { Err(self.room_in(now, &book)) } else { Ok(()) };
+            self.purge(now, book);
+            return if self.slots.is_full() { Err(self.room_in(now, book)) } else { Ok(()) };
         }
         // The first of a rule to go makes a crowd of itself and frees nothing: two will do.
         for _ in 0..2 {
-            match self.soonest_nearby(now, &book) {
-                Some(index) => self.fold(index, now, &book),
+            match self.soonest_nearby(now, book) {
+                Some(index) => self.fold(index, now, book),
                 None => break,
             }
             if !self.slots.is_full() {
                 return Ok(());
             }
         }
-        Err(self.room_in(now, &book))
+        Err(self.room_in(now, book))
     }
 
     /// Of the next few slots, the one that is soonest fresh. A crowd stays.
@@ -446,8 +442,4 @@ impl Lists {
 /// The place of a list, as a slot holds it.
 fn place(state: [u64; 2]) -> usize {
     usize::try_from(state[0]).unwrap_or(usize::MAX)
-}
-
-fn read(book: &RwLock<Book>) -> impl std::ops::Deref<Target = Book> {
-    book.read().unwrap_or_else(PoisonError::into_inner)
 }

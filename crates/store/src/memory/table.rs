@@ -3,7 +3,7 @@
 use tidegate_core::Tick;
 
 use super::prefetch::prefetch;
-use super::rule::{Book, RuleId};
+use super::rule::{Book, RuleId, read};
 use super::shard::{Shard, Tag};
 use super::slots::home;
 use crate::key::Key;
@@ -103,7 +103,7 @@ impl Table {
     pub(super) fn sweep(&self, now: Tick, book: &RwLock<Book>) {
         let index = self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         if let Some(mut shard) = try_lock(&self.shards[index].shard) {
-            shard.sweep(now, book);
+            shard.sweep(now, &read(book));
         }
     }
 

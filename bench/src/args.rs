@@ -1,0 +1,117 @@
+//! The command line, read by hand: three commands and three switches.
+
+use crate::memory;
+use crate::setting::Effort;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Args {
+    pub(crate) command: Command,
+    pub(crate) effort: Effort,
+    pub(crate) json: bool,
+    pub(crate) write: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    Decide,
+    Memory,
+    /// What `memory` starts for each subject.
+    MemoryChild {
+        subject: String,
+        keys: u64,
+    },
+    Pause,
+    Help,
+}
+
+impl Args {
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut args =
+            Self { command: Command::Help, effort: Effort::Full, json: false, write: false };
+        let mut words = words.peekable();
+        if words.peek().is_some_and(|word| word == memory::CHILD) {
+            args.command = child(&words.collect::<Vec<_>>())?;
+            return Ok(args);
+        }
+        for word in words {
+            match word.as_str() {
+                "decide" => args.command = Command::Decide,
+                "memory" => args.command = Command::Memory,
+                "pause" => args.command = Command::Pause,
+                "help" | "--help" | "-h" => return Ok(Self { command: Command::Help, ..args }),
+                "--json" => args.json = true,
+                "--quick" => args.effort = Effort::Quick,
+                "--write" => args.write = true,
+                _ => return Err(format!("no such command or switch: `{word}`; try --help")),
+            }
+        }
+        if args.write && args.effort == Effort::Quick {
+            return Err("a quick run is not worth writing down: drop --quick or --write".into());
+        }
+        Ok(args)
+    }
+}
+
+fn child(words: &[String]) -> Result<Command, String> {
+    let [_, subject, keys] = words else {
+        return Err(format!("{} takes a subject and a number of keys", memory::CHILD));
+    };
+    let keys = keys.parse().map_err(|_| format!("not a number of keys: `{keys}`"))?;
+    Ok(Command::MemoryChild { subject: subject.clone(), keys })
+}
+
+pub(crate) const HELP: &str = "\
+Measures Tidegate beside its peers, all in one run on one machine.
+
+Usage: cargo run --profile bench -p tidegate-bench -- <command> [switches]
+
+Commands:
+  decide   Nanoseconds for one decision, and the ratio to governor's, under eight workloads
+  memory   Resident bytes for each key, every subject in a process of its own
+  pause    The longest single call while ten million keys come and go,
+           and what ten million idle keys cost a busy one
+
+Switches:
+  --quick  A twentieth of the work: shows that it runs, not how fast anything is
+  --json   Only the figures that have a target, one JSON object a line
+  --write  Also replaces the command's section of bench/RESULTS.md
+
+The exit code is 1 if a figure misses its target, 2 if the benchmark could not run.
+
+Leave the machine alone while it runs, and trust ratios more than nanoseconds:
+  cargo run --profile bench -p tidegate-bench -- decide --write
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: Result<Args, &str>) {
+        let parsed = Args::parse(line.split_whitespace().map(str::to_owned));
+        assert_eq!(parsed, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn switches_come_in_any_order() {
+        let args =
+            Args { command: Command::Decide, effort: Effort::Quick, json: true, write: false };
+        check("--json decide --quick", Ok(args));
+    }
+
+    #[test]
+    fn no_words_ask_for_help() {
+        let args = Args { command: Command::Help, effort: Effort::Full, json: false, write: false };
+        check("", Ok(args));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        check("decid", Err("no such command or switch: `decid`; try --help"));
+        check(
+            "pause --quick --write",
+            Err("a quick run is not worth writing down: drop --quick or --write"),
+        );
+        check("memory-child governor many", Err("not a number of keys: `many`"));
+    }
+}

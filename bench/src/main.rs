@@ -1,0 +1,75 @@
+//! Tidegate beside its peers: the same work, in the same run.
+//!
+//! `subject` holds what is measured, `workload` the traffic; `decide`, `memory` and `pause`
+//! are the commands. Start with `--help`.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command that prints its findings"
+)]
+
+mod args;
+mod decide;
+mod figure;
+mod histogram;
+mod idle;
+mod key;
+mod machine;
+mod memory;
+mod order;
+mod pause;
+mod report;
+mod setting;
+mod statistics;
+mod status;
+mod subject;
+mod tape;
+mod timer;
+mod workload;
+
+use std::env;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use args::{Args, Command};
+use setting::Effort;
+
+fn main() -> ExitCode {
+    let outcome =
+        Args::parse(env::args().skip(1)).map_err(anyhow::Error::msg).and_then(|args| run(&args));
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("tidegate-bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Returns whether every figure holds its target.
+fn run(args: &Args) -> Result<bool> {
+    let (name, report) = match &args.command {
+        Command::Help => {
+            print!("{}", args::HELP);
+            return Ok(true);
+        }
+        Command::MemoryChild { subject, keys } => {
+            println!("{}", memory::child(subject, *keys)?);
+            return Ok(true);
+        }
+        Command::Decide => ("decide", decide::run(args.effort)),
+        Command::Memory => ("memory", memory::run(args.effort)?),
+        Command::Pause => ("pause", pause::run(args.effort)?),
+    };
+    if args.effort == Effort::Quick && !args.json {
+        println!("A quick run: a twentieth of the keys and of the work.\n");
+    }
+    print!("{}", if args.json { report.json() } else { report.markdown() });
+    if args.write {
+        report.write(name).context("cannot write RESULTS.md")?;
+    }
+    Ok(report.holds())
+}

@@ -1,0 +1,28 @@
+//! The one file of the benchmark that reads real clocks.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The monotonic clock.
+#[inline]
+#[expect(clippy::disallowed_methods, reason = "benchmarks time real work")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// The wall clock, for peers that ask their caller for it.
+#[inline]
+#[expect(clippy::disallowed_methods, reason = "a peer takes the time of day as an argument")]
+pub(crate) fn time_of_day() -> SystemTime {
+    SystemTime::now()
+}
+
+/// The processor time that this thread has used: it stands still while another thread runs.
+#[inline]
+pub(crate) fn own_cpu() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(used.tv_sec).expect("processor time is not negative");
+    let nanos = u32::try_from(used.tv_nsec).expect("a second has fewer nanoseconds than 2^32");
+    Duration::new(seconds, nanos)
+}

@@ -1,0 +1,268 @@
+//! The command as its users meet it: what it prints, writes and refuses.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+/// The command, in an empty folder of its own.
+fn tidegate(folder: &str) -> (Command, PathBuf) {
+    static NTH: AtomicUsize = AtomicUsize::new(0);
+    let nth = NTH.fetch_add(1, Ordering::Relaxed);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{folder}-{nth}"));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).expect("the tests' own folder can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.current_dir(&path);
+    (command, path)
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("the command prints UTF-8")
+}
+
+fn run(folder: &str, args: &[&str]) -> Output {
+    tidegate(folder).0.args(args).output().expect("the command can be started")
+}
+
+/// What `args` and `--json` print.
+fn json(folder: &str, args: &[&str]) -> Value {
+    let args: Vec<&str> =
+        ["simulate", "--json", "--no-picture"].iter().chain(args).copied().collect();
+    let output = run(folder, &args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("valid JSON")
+}
+
+/// Refused with code 2, and with exactly this said.
+#[track_caller]
+fn refuses(args: &[&str], said: &str) {
+    let output = run("refusals", args);
+    assert_eq!(text(&output.stderr), said);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stdout), "");
+}
+
+const DEFAULT: &str = "\
+boundary-burst: the whole quota just before a window's edge, and again just after it.
+400 requests in 4 min of virtual time, against a quota of 100 per minute.
+
+algorithm       offered  admitted  worst minute  excess  ratio  smoothness  memory/key
+fixed-window        400       400    200 of 100    +100  2.00x          5%        16 B
+sliding-window      400       204    102 of 100      +2  1.02x         10%        16 B
+sliding-log         400       200    100 of 100    none  1.00x         10%       904 B
+token-bucket        400       206    103 of 100      +3  1.03x         10%         8 B
+leaky-queue         400       206    100 of 100    none  1.00x        100%         8 B
+
+  worst minute: the most cells that started within any span of one minute, wherever it begins
+  smoothness: an even tenth of the quota, divided by the busiest tenth of a period;
+    100% is even, 10% is a whole quota in a rush
+  leaky-queue: 204 of its 206 had to wait, 59.4 s at most; they are counted when they start
+  token-bucket: within its law, which is one burst and one period's cells: up to 200
+  gcra and leaky-bucket admit exactly what token-bucket admits: they are the same line
+
+The picture is in ./simulation.svg and ./simulation.png.
+
+Go on with `tidegate simulate --help` for other traffic, and `tidegate explain` for what each
+algorithm is for.
+";
+
+#[test]
+fn without_arguments_it_shows_the_burst_at_the_edge() {
+    let (mut command, folder) = tidegate("default");
+    let output = command.output().unwrap();
+    assert_eq!(text(&output.stdout), DEFAULT);
+    assert_eq!(text(&output.stderr), "");
+    assert!(output.status.success());
+    let svg = fs::read_to_string(folder.join("simulation.svg")).unwrap();
+    assert!(svg.contains("worst minute: 200 of 100 (2.00× the quota)"));
+    let png = fs::read(folder.join("simulation.png")).unwrap();
+    assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
+}
+
+#[test]
+fn simulate_without_options_is_the_same() {
+    assert_eq!(text(&run("simulate", &["simulate"]).stdout), DEFAULT);
+}
+
+#[test]
+fn only_the_fixed_window_lets_twice_the_quota_through() {
+    let value = json("twice", &["--algorithms", "all"]);
+    let algorithms = value["algorithms"].as_array().unwrap();
+    assert_eq!(algorithms.len(), 8);
+    for algorithm in algorithms {
+        let cells = algorithm["worst"]["cells"].as_u64().unwrap();
+        match algorithm["name"].as_str().unwrap() {
+            "fixed-window" => assert_eq!(cells, 200),
+            "sliding-log" | "leaky-queue" | "concurrency" => assert_eq!(cells, 100),
+            name => assert!((100..=105).contains(&cells), "{name}: {cells}"),
+        }
+    }
+}
+
+#[test]
+fn three_algorithms_are_one_line() {
+    for shape in ["poisson", "flash-crowd", "noisy-tenant", "on-off"] {
+        let args =
+            ["--shape", shape, "--algorithms", "token-bucket,gcra,leaky-bucket", "--burst", "7"];
+        let value = json("line", &args);
+        let admitted = |index: usize| value["algorithms"][index]["admitted"].clone();
+        assert_eq!((admitted(0), admitted(0)), (admitted(1), admitted(2)));
+    }
+}
+
+#[test]
+fn json_says_what_was_asked_and_what_happened() {
+    let value = json("json", &["--quota", "20/10s", "--cost", "5", "--seed", "9"]);
+    let expected = r#"{"cells":20,"per_us":10000000,"burst":null}"#;
+    assert_eq!(value["quota"].to_string(), expected);
+    assert_eq!(value["offered"].to_string(), r#"{"requests":16,"cells":80}"#);
+    assert_eq!((&value["seed"], &value["cost"]), (&9.into(), &5.into()));
+    assert_eq!(value["pictures"], Value::Array(Vec::new()));
+    let fixed = &value["algorithms"][0];
+    assert_eq!(fixed["worst"]["standing"], "over");
+    assert_eq!(fixed["worst"]["ratio"], 2.0);
+}
+
+#[test]
+fn quiet_tenants_do_not_suffer_from_a_noisy_one() {
+    let value =
+        json("quiet", &["--shape", "noisy-tenant", "--tenants", "5", "--algorithms", "all"]);
+    assert_eq!(value["tenants"], 5);
+    for algorithm in value["algorithms"].as_array().unwrap() {
+        assert_eq!(algorithm["quiet"]["refused"], 0, "{}", algorithm["name"]);
+        assert!(0 < algorithm["quiet"]["requests"].as_u64().unwrap());
+    }
+}
+
+#[test]
+fn the_same_options_give_the_same_bytes() {
+    let draw = |folder| {
+        let (mut command, path) = tidegate(folder);
+        let args =
+            ["simulate", "--shape", "flash-crowd", "--algorithms", "all", "--out", "crowd.svg"];
+        let output = command.args(args).output().unwrap();
+        assert!(!path.join("crowd.png").exists());
+        (output.stdout, fs::read(path.join("crowd.svg")).unwrap())
+    };
+    assert_eq!(draw("once"), draw("again"));
+}
+
+#[test]
+fn bad_usage_says_what_to_do() {
+    let help = "For more information, try '--help'.\n";
+    let more = "For more information, try 'tidegate simulate --help'.\n";
+    refuses(
+        &["simulate", "--quota", "100/fortnight"],
+        &format!(
+            "error: invalid value '100/fortnight' for '--quota <CELLS/PERIOD>': write CELLS/UNIT or \
+             CELLS/SPAN, such as 100/min, 5/s, 1000/h or 20/10s; units are ms, s, min, h and d\n\n\
+             {help}"
+        ),
+    );
+    refuses(
+        &["simulate", "--shape", "wave"],
+        &format!(
+            "error: invalid value 'wave' for '--shape <SHAPE>': there is no such shape: choose one \
+             of steady, boundary-burst, idle-then-burst, on-off, poisson, flash-crowd, \
+             noisy-tenant\n\n{help}"
+        ),
+    );
+    refuses(
+        &["simulate", "--algorithms", "gcra,magic"],
+        &format!(
+            "error: invalid value 'gcra,magic' for '--algorithms <NAMES>': `magic`: no such \
+             algorithm: choose one of token-bucket, gcra, leaky-bucket, leaky-queue, fixed-window, \
+             sliding-window, sliding-log, concurrency, or all\n\n{help}"
+        ),
+    );
+    refuses(
+        &["simulate", "--tenants", "5"],
+        &format!(
+            "error: --tenants is for --shape noisy-tenant, and `boundary-burst` has one tenant: \
+             leave it out\n\n{more}"
+        ),
+    );
+    refuses(
+        &["simulate", "--algorithms", "sliding-log", "--burst", "5"],
+        &format!(
+            "error: --burst is for buckets (token-bucket, gcra, leaky-bucket, leaky-queue): choose \
+             one of them, or leave it out\n\n{more}"
+        ),
+    );
+    refuses(
+        &["simulate", "--cost", "101"],
+        &format!(
+            "error: fixed-window never lets 101 cells pass at once, as its limit is 100: lower \
+             --cost, or raise --quota or --burst\n\n{more}"
+        ),
+    );
+    refuses(
+        &["simulate", "--quota", "4294967295/s"],
+        &format!(
+            "error: the traffic would hold more than 5000000 requests: lower the quota, the duration \
+             or the number of tenants, or raise the cost\n\n{more}"
+        ),
+    );
+    refuses(
+        &["simulate", "--duration", "59s"],
+        &format!(
+            "error: the duration is shorter than one period of the quota: lengthen it\n\n{more}"
+        ),
+    );
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_is_not_bad_usage() {
+    let output = run("nowhere", &["simulate", "--out", "missing/picture"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = "error: cannot write `missing/picture.svg`: choose another place with --out: ";
+    assert!(text(&output.stderr).starts_with(said), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    for args in [&["explain", "gcra"][..], &["simulate", "--no-picture"], &["simulate", "--help"]] {
+        let (mut command, _) = tidegate("pipe");
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(text(&output.stderr), "");
+        assert!(output.status.success());
+    }
+}
+
+#[test]
+fn explain_lists_what_there_is() {
+    let expected = "\
+The algorithms:
+
+  token-bucket    Lets a burst through at once, and after it the quota's own pace.
+  gcra            The token bucket, kept as a single moment in time.
+  leaky-bucket    A bucket that leaks at the quota's rate, and refuses what would overflow it.
+  leaky-queue     Passes everything at an even pace: what comes too fast waits for its turn.
+  fixed-window    Counts per window of the clock or the calendar, and starts again at every edge.
+  sliding-window  Two counts, the older one fading out: close to exact, in two words.
+  sliding-log     Remembers every request of the last period: exact over every span.
+  concurrency     Limits how much is under way at the same time, not how often it comes.
+
+Read one with `tidegate explain token-bucket`.
+";
+    assert_eq!(text(&run("explain", &["explain"]).stdout), expected);
+}
+
+#[test]
+fn explain_prints_the_page_of_the_documentation() {
+    let output = run("page", &["explain", "fixed-window"]);
+    let page = include_str!("../../../docs/algorithms/fixed-window.md");
+    assert_eq!(text(&output.stdout), page);
+    refuses(
+        &["explain", "magic"],
+        "error: invalid value 'magic' for '[ALGORITHM]': no such algorithm: choose one of \
+         token-bucket, gcra, leaky-bucket, leaky-queue, fixed-window, sliding-window, sliding-log, \
+         concurrency\n\nFor more information, try '--help'.\n",
+    );
+}

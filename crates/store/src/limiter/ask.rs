@@ -1,0 +1,187 @@
+//! One request, said in full: whom it is for, what it costs, and what is wanted of it.
+
+use std::hash::Hash;
+
+use arrayvec::ArrayVec;
+use tidegate_core::{Decision, Span, Tick, Verdict};
+
+use super::answer::Answer;
+use super::pass::{Charged, Pass};
+use super::rule::{Present, Scope};
+use super::wait::Acquire;
+use super::{Limiter, MemoryStore, NamedRule};
+use crate::key::{Key, KeyTooLong};
+use crate::memory::Charge;
+
+const LIMITS_MAX: usize = MemoryStore::LIMITS_MAX;
+
+/// A request that has not been decided yet.
+///
+/// ```
+/// use tidegate_core::Quota;
+/// use tidegate_store::Limiter;
+///
+/// let limiter = Limiter::builder()
+///     .each("per-user", Quota::per_minute(100))
+///     .each("per-tenant", Quota::per_minute(1_000))
+///     .build()?;
+///
+/// let answer = limiter
+///     .key(("user", 7))
+///     .key_for("per-tenant", ("tenant", "acme"))
+///     .cost(10)
+///     .decide_each();
+/// assert_eq!(answer.of("per-user").map(|it| it.remaining), Some(90));
+/// assert_eq!(answer.of("per-tenant").map(|it| it.remaining), Some(990));
+/// # Ok::<(), tidegate_store::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing has been decided yet"]
+pub struct Ask<'a> {
+    pub(super) limiter: &'a Limiter,
+    key: Result<Key, KeyTooLong>,
+    cost: u32,
+    others: ArrayVec<(usize, Result<Key, KeyTooLong>), LIMITS_MAX>,
+}
+
+impl<'a> Ask<'a> {
+    #[inline]
+    pub(super) fn new(limiter: &'a Limiter, key: Result<Key, KeyTooLong>) -> Ask<'a> {
+        Ask { limiter, key, cost: 1, others: ArrayVec::new() }
+    }
+
+    /// What the request costs, in cells. Without it, one; with zero, it only looks.
+    #[inline]
+    pub fn cost(mut self, cells: u32) -> Ask<'a> {
+        self.cost = cells;
+        self
+    }
+
+    /// Another key for one of the rules. A name that no rule has is ignored.
+    pub fn key_for(mut self, rule: &str, key: impl Hash) -> Ask<'a> {
+        let named = self.limiter.rules.iter().position(|named| named.name() == rule);
+        if let Some(index) = named {
+            let key = self.limiter.store.key(key);
+            self.others.retain(|(other, _)| *other != index);
+            // As many places as there can be rules.
+            let _ = self.others.try_push((index, key));
+        }
+        self
+    }
+
+    /// Decides, and charges every rule if all let it pass.
+    ///
+    /// The numbers are those of the rule that is closest to refusing, or that refused for longest.
+    #[inline]
+    pub fn decide(self) -> Decision {
+        if let [rule] = &*self.limiter.rules
+            && self.others.is_empty()
+            && rule.scope() == Scope::Each
+            && let Ok(key) = self.key
+        {
+            let store = &self.limiter.store;
+            return store.decide(&rule.present(), key, self.limiter.now(), self.cost);
+        }
+        self.decide_each().decision()
+    }
+
+    /// The same, with the answer of every rule.
+    pub fn decide_each(self) -> Answer<'a> {
+        self.charged(self.limiter.now()).0
+    }
+
+    /// What [`Ask::decide`] would answer, without charging.
+    pub fn peek(self) -> Decision {
+        let now = self.limiter.now();
+        let Ok(keys) = self.keys() else { return too_long() };
+        let mut answer = Answer::new(self.limiter);
+        for (named, key) in self.limiter.rules.iter().zip(keys) {
+            answer.add(self.limiter.store.peek(&named.present(), key, now, self.cost));
+        }
+        answer.decision()
+    }
+
+    /// Decides, and hands out a [`Pass`] that can be given back.
+    ///
+    /// Dropping it gives back what counts concurrency; everything else stays charged unless it is
+    /// refunded.
+    pub fn enter(self) -> Result<Pass<'a>, Decision> {
+        let (answer, receipts) = self.charged(self.limiter.now());
+        match answer.decision() {
+            decision if decision.verdict.passes() => {
+                Ok(Pass::new(self.limiter, decision, receipts))
+            }
+            decision => Err(decision),
+        }
+    }
+
+    /// Waits until the request passes, for at most `within`.
+    ///
+    /// Whoever waits for a key is served in the order in which they came; a large request is not
+    /// overtaken by small ones. Dropping the future gives its place to the next. It needs no
+    /// particular runtime, and polls nothing while it waits.
+    pub fn acquire(self, within: impl Into<Span>) -> Acquire<'a> {
+        Acquire::new(self, within.into())
+    }
+
+    /// The same for code that is not async: blocks the thread.
+    pub fn acquire_blocking(self, within: impl Into<Span>) -> Result<Pass<'a>, Decision> {
+        super::wait::block_on(self.acquire(within))
+    }
+
+    pub(super) fn reset(self) {
+        let Ok(keys) = self.keys() else { return };
+        for (named, key) in self.limiter.rules.iter().zip(keys) {
+            if named.scope() == Scope::Each {
+                self.limiter.store.reset(&named.present(), key);
+            }
+        }
+    }
+
+    /// The key that waiters line up for.
+    pub(super) fn line(&self) -> Option<Key> {
+        self.key.ok()
+    }
+
+    /// Decides at `now`; what was charged can be given back.
+    pub(super) fn charged(&self, now: Tick) -> (Answer<'a>, Charged) {
+        let mut answer = Answer::new(self.limiter);
+        let mut receipts = Charged::new();
+        let Ok(keys) = self.keys() else {
+            answer.refuse(too_long());
+            return (answer, receipts);
+        };
+        let rules: ArrayVec<Present<'_>, LIMITS_MAX> =
+            self.limiter.rules.iter().map(NamedRule::present).collect();
+        let charges = rules.iter().zip(keys);
+        let charges: ArrayVec<Charge<'_>, LIMITS_MAX> =
+            charges.map(|(rule, key)| Charge { rule, key, cost: self.cost }).collect();
+        let mut keys = charges.iter().map(|charge| charge.key).enumerate();
+        let verdict = self.limiter.store.decide_all(&charges, now, |decision, receipt| {
+            answer.add(decision);
+            if let (Some((index, key)), Some(receipt)) = (keys.next(), receipt) {
+                receipts.push((index, key, receipt));
+            }
+        });
+        answer.conclude(verdict);
+        (answer, receipts)
+    }
+
+    /// Every rule's key, in order.
+    fn keys(&self) -> Result<ArrayVec<Key, LIMITS_MAX>, KeyTooLong> {
+        let of_rule = |(index, named): (usize, &NamedRule)| {
+            let other = self.others.iter().find(|(other, _)| *other == index);
+            match (other, named.scope()) {
+                (Some((_, key)), _) => *key,
+                (None, Scope::All) => self.limiter.store.key(()),
+                (None, Scope::Each) => self.key,
+            }
+        };
+        self.limiter.rules.iter().enumerate().map(of_rule).collect()
+    }
+}
+
+/// A key that is too long never passes: waiting would not make it shorter.
+fn too_long() -> Decision {
+    Decision { verdict: Verdict::Never, limit: 0, remaining: 0, reset_after: Span::ZERO }
+}

@@ -1,0 +1,134 @@
+//! The limiter: rules, a store and a clock. What an application holds.
+
+mod answer;
+mod ask;
+mod build;
+mod pass;
+mod rule;
+mod wait;
+
+use std::hash::Hash;
+use std::sync::Arc;
+
+use tidegate_core::{Decision, Policy, Tick};
+
+use self::rule::NamedRule;
+use self::wait::WaitList;
+use crate::clock::{Clock, SystemClock};
+use crate::memory::MemoryStore;
+
+pub use self::answer::Answer;
+pub use self::ask::Ask;
+pub use self::build::{BuildError, LimiterBuilder, ToPolicy};
+pub use self::pass::Pass;
+pub use self::rule::ChangeError;
+pub use self::wait::Acquire;
+
+/// Decides, for every request, whether it may pass: by all its rules at once, all or nothing.
+///
+/// Share it by reference or in an `Arc`; every method takes `&self`.
+///
+/// ```
+/// use tidegate_core::{Quota, Verdict};
+/// use tidegate_store::Limiter;
+///
+/// let limiter = Limiter::builder()
+///     .each("per-client", Quota::per_minute(100).burst(20))
+///     .all("everyone", Quota::per_second(10_000))
+///     .build()?;
+///
+/// let decision = limiter.decide(("client", 42));
+/// assert_eq!(decision.verdict, Verdict::Allow);
+/// assert_eq!(decision.remaining, 19);
+/// # Ok::<(), tidegate_store::BuildError>(())
+/// ```
+#[derive(Debug)]
+pub struct Limiter {
+    rules: Vec<NamedRule>,
+    store: MemoryStore,
+    clock: AnyClock,
+    waiting: WaitList,
+}
+
+/// The system's clock without a detour, or any other.
+#[derive(Debug)]
+enum AnyClock {
+    Other(Arc<dyn Clock>),
+    System(SystemClock),
+}
+
+impl Limiter {
+    /// One token bucket for each key.
+    pub fn new(quota: impl ToPolicy) -> Result<Limiter, BuildError> {
+        Limiter::builder().each("limit", quota).build()
+    }
+
+    /// A limiter of several rules, or with a store or clock of your choice.
+    pub fn builder() -> LimiterBuilder {
+        LimiterBuilder::new()
+    }
+
+    /// Decides one request of one cell, and charges it if it passes.
+    ///
+    /// A key is a string, a number, or a tuple of anything that can be hashed. One that is longer
+    /// than [`Key::BYTES_MAX`](crate::Key::BYTES_MAX) never passes.
+    #[inline]
+    pub fn decide(&self, key: impl Hash) -> Decision {
+        self.key(key).decide()
+    }
+
+    /// What [`Limiter::decide`] would answer, without charging.
+    pub fn peek(&self, key: impl Hash) -> Decision {
+        self.key(key).peek()
+    }
+
+    /// A request for `key`, to say more about before it is decided.
+    #[inline]
+    pub fn key(&self, key: impl Hash) -> Ask<'_> {
+        Ask::new(self, self.store.key(key))
+    }
+
+    /// Makes `key` fresh under every rule that counts each key.
+    pub fn reset(&self, key: impl Hash) {
+        self.key(key).reset();
+    }
+
+    /// Changes the policy of a rule for all its keys: what was consumed is kept.
+    ///
+    /// ```
+    /// use tidegate_core::Quota;
+    /// use tidegate_store::Limiter;
+    ///
+    /// let limiter = Limiter::builder().each("per-client", Quota::per_minute(100)).build()?;
+    /// limiter.key("ada").cost(80).decide();
+    /// limiter.change("per-client", Quota::per_minute(150))?;
+    /// assert_eq!(limiter.peek("ada").remaining, 70);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn change(&self, rule: &str, policy: impl ToPolicy) -> Result<(), ChangeError> {
+        let policy: Policy = policy.to_policy().map_err(ChangeError::Quota)?;
+        let rule = self.rules.iter().find(|named| named.name() == rule);
+        rule.ok_or(ChangeError::UnknownRule)?.change(&self.store, policy, self.now())
+    }
+
+    /// The present tick of the limiter's clock.
+    #[inline]
+    pub fn now(&self) -> Tick {
+        match &self.clock {
+            AnyClock::System(clock) => clock.now(),
+            AnyClock::Other(clock) => clock.now(),
+        }
+    }
+
+    /// How many keys are remembered.
+    pub fn keys(&self) -> usize {
+        self.store.len()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        match &self.clock {
+            AnyClock::System(clock) => clock,
+            AnyClock::Other(clock) => &**clock,
+        }
+    }
+}

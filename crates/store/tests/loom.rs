@@ -1,0 +1,127 @@
+//! Every interleaving of the small pieces that threads share. Runs only under `--cfg loom`.
+#![cfg(loom)]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use loom::thread;
+use tidegate_core::{Kind, Policy, Quota, Span, Tick};
+use tidegate_store::{Charge, Limiter, ManualClock, MemoryStore, Rule};
+
+const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
+
+fn model(check: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(check);
+}
+
+/// A store of one shard in each table, so that a model is small.
+fn store() -> MemoryStore {
+    MemoryStore::with_keys_max(8)
+}
+
+fn rule(store: &MemoryStore, kind: Kind, cells: u32) -> Rule {
+    store.rule(Policy::new(kind, Quota::per_day(cells)).unwrap()).unwrap()
+}
+
+#[test]
+fn a_new_key_is_made_once() {
+    model(|| {
+        let store = loom::sync::Arc::new(store());
+        let rule = rule(&store, Kind::TokenBucket, 1);
+        let key = store.key("key").unwrap();
+        let other = {
+            let (store, rule) = (store.clone(), rule.clone());
+            thread::spawn(move || store.decide(&rule, key, NOW, 1).verdict.passes())
+        };
+        let here = store.decide(&rule, key, NOW, 1).verdict.passes();
+        assert!(here != other.join().unwrap(), "one of two passes");
+        assert_eq!(store.len(), 1);
+    });
+}
+
+#[test]
+fn several_limits_are_charged_together_whatever_the_order() {
+    model(|| {
+        let store = loom::sync::Arc::new(store());
+        // States of one word and of two are behind different locks.
+        let rules = [rule(&store, Kind::TokenBucket, 2), rule(&store, Kind::FixedWindow, 1)];
+        let key = store.key("key").unwrap();
+        let decide = move |store: &MemoryStore, order: [usize; 2], rules: &[Rule; 2]| {
+            let charges = order.map(|index| Charge { rule: &rules[index], key, cost: 1 });
+            store.decide_all(&charges, NOW, |_, _| {}).passes()
+        };
+        let other = {
+            let (store, rules) = (store.clone(), rules.clone());
+            thread::spawn(move || decide(&store, [1, 0], &rules))
+        };
+        let here = decide(&store, [0, 1], &rules);
+        assert!(here != other.join().unwrap(), "one of two passes");
+        assert_eq!(store.peek(&rules[0], key, NOW, 0).remaining, 1, "the refused one was charged");
+    });
+}
+
+#[test]
+fn a_change_of_quota_loses_no_charge_and_makes_none() {
+    model(|| {
+        let store = loom::sync::Arc::new(store());
+        let rule = rule(&store, Kind::TokenBucket, 2);
+        let key = store.key("key").unwrap();
+        let other = {
+            let (store, rule) = (store.clone(), rule.clone());
+            thread::spawn(move || u32::from(store.decide(&rule, key, NOW, 1).verdict.passes()))
+        };
+        // The new policy takes two words: the key moves to another table.
+        let wider = Policy::token_bucket(Quota::per_minute(9_999)).unwrap();
+        let wider = store.change(&rule, wider, NOW).unwrap();
+        let passed = u32::from(store.decide(&wider, key, NOW, 1).verdict.passes());
+        let passed = passed + other.join().unwrap();
+        assert_eq!(passed, 2);
+        assert_eq!(store.peek(&wider, key, NOW, 0).remaining, 9_999 - passed);
+        assert_eq!(store.len(), 1);
+    });
+}
+
+#[derive(Default)]
+struct Bell(AtomicU32);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The first in line leaves while the clock comes to its tick: the second is rung for, always.
+#[test]
+fn whoever_leaves_the_line_wakes_the_next() {
+    model(|| {
+        let clock = Arc::new(ManualClock::new());
+        let hour = Span::from_secs(3_600);
+        let limiter = Limiter::builder()
+            .each("it", Quota::per_second(1))
+            .store(store())
+            .clock(Arc::<ManualClock>::clone(&clock))
+            .build()
+            .unwrap();
+        let limiter: &'static Limiter = Box::leak(Box::new(limiter));
+        limiter.decide("key");
+        let poll = |future: Pin<&mut tidegate_store::Acquire<'static>>, bell: &Arc<Bell>| {
+            let waker = Waker::from(Arc::clone(bell));
+            future.poll(&mut Context::from_waker(&waker))
+        };
+        let mut first = Box::pin(limiter.key("key").acquire(hour));
+        let mut second = Box::pin(limiter.key("key").acquire(hour));
+        let (first_bell, second_bell) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+        assert!(poll(first.as_mut(), &first_bell).is_pending());
+        assert!(poll(second.as_mut(), &second_bell).is_pending());
+        let leaves = thread::spawn(move || drop(first));
+        clock.advance(Span::from_secs(1));
+        leaves.join().unwrap();
+        assert!(0 < second_bell.0.load(Ordering::SeqCst), "the second sleeps on");
+        assert!(matches!(poll(second.as_mut(), &second_bell), Poll::Ready(Ok(_))));
+    });
+}

@@ -1,0 +1,40 @@
+//! What `cargo xtask --help` prints.
+
+/// Every command: what it does, what it needs, how long it takes.
+pub(crate) const HELP: &str = "\
+The project's tasks.
+
+Usage: cargo xtask <command>
+
+  test       Everything a change must pass: fmt, clippy, tidy, tests, loom models, docs,
+             tests in release. Needs rustfmt and clippy. Under 20 minutes from nothing on
+             two cores, a few when little changed.
+
+  tidy       Only the house rules: dependency arrows, rooms, file form, names, documents.
+             Needs git. Seconds.
+
+  bench <decide|memory|pause> [args...]
+             Tidegate beside its peers, in one run. Needs an idle machine. Minutes to build
+             the peers, then as long as the measurement says.
+
+  mutants [args...]
+             Breaks tidegate-core in every small way and sees whether a test notices; what
+             may go unnoticed is listed in crates/core/mutants-accepted.txt. Needs
+             cargo-mutants, and installs it if missing. An hour or more; pass
+             `--file crates/core/src/tick.rs` to try one file.
+
+  help       This text.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::HELP;
+
+    #[test]
+    fn every_command_is_taught() {
+        for command in ["test", "tidy", "bench", "mutants", "help"] {
+            let taught = HELP.lines().any(|line| line.starts_with(&format!("  {command} ")));
+            assert!(taught, "{command}");
+        }
+    }
+}
