@@ -13,6 +13,7 @@ mod limitador;
 mod pingora;
 mod ratelimit;
 mod throttlecrab;
+mod tidegate;
 mod trypema;
 
 use crate::key::Key;
@@ -69,6 +70,10 @@ pub(crate) const BASE: &str = governor::CONTENDER.name;
 /// In the order of the tables.
 pub(crate) const CONTENDERS: &[Contender] = &[
     floor::CONTENDER,
+    tidegate::TOKEN_BUCKET,
+    tidegate::GCRA,
+    tidegate::FIXED_WINDOW,
+    tidegate::SLIDING_WINDOW,
     governor::CONTENDER,
     ratelimit::CONTENDER,
     throttlecrab::PERIODIC,

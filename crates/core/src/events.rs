@@ -7,7 +7,7 @@
 
 use alloc::collections::VecDeque;
 
-use crate::tick::Tick;
+use crate::tick::{Span, Tick};
 
 /// Events, oldest first, with ticks that never fall.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -15,14 +15,19 @@ pub(crate) struct Events {
     words: VecDeque<u64>,
     /// The latest tick that was seen: no event is recorded before it.
     latest: Tick,
+    /// Whether events of different ticks were ever kept as one, since the list was last empty.
+    merged: bool,
 }
 
 impl Events {
-    /// The most words kept for one key: half a mebibyte.
+    /// The most words of events that are each remembered by itself.
     ///
-    /// Beyond it the two oldest events become one that passed when the later of them did. They
-    /// leave a little later than they should; nothing ever leaves too early.
-    pub(crate) const WORDS_MAX: usize = 65_536;
+    /// Beyond it, events of the same 16,384th of the period become one that passed when the last of
+    /// them did. They leave up to that much later than they should, and never too early; and no
+    /// key takes more than twice these words, half a mebibyte.
+    pub(crate) const EXACT_MAX: usize = 32_768;
+
+    const BUCKETS: u64 = 16_384;
 
     const CELLS_BITS: u32 = 18;
     const CELLS_MASK: u64 = (1 << Events::CELLS_BITS) - 1;
@@ -33,42 +38,44 @@ impl Events {
         self.latest = self.latest.max(now);
     }
 
-    /// Adds `cells` at `now`, or at the latest tick if the clock has gone back.
-    pub(crate) fn record(&mut self, now: Tick, cells: u32) -> Tick {
+    /// Adds `cells` at `now`, or at the latest tick if the clock has gone back. Events are kept for
+    /// `per`.
+    pub(crate) fn record(&mut self, now: Tick, cells: u32, per: Span) -> Tick {
         self.advance(now);
         if cells == 0 {
             return self.latest;
         }
         let together = match self.newest() {
-            Some((tick, before)) if tick == self.latest => {
+            Some((tick, before)) if tick == self.latest || self.merges(tick, per) => {
+                self.merged |= tick != self.latest;
                 self.forget_newest();
                 before + cells
             }
-            _ => cells,
+            newest => {
+                self.merged &= newest.is_some();
+                cells
+            }
         };
         self.push_newest(self.latest, together);
-        while Events::WORDS_MAX < self.words.len() {
-            self.merge_oldest();
-        }
         self.latest
     }
 
     /// Removes up to `cells` of what was recorded at `at`, and says how many.
-    pub(crate) fn take_back(&mut self, at: Tick, cells: u32) -> u32 {
+    pub(crate) fn take_back(&mut self, at: Tick, cells: u32, per: Span) -> u32 {
         let mut index = self.words.len();
-        while let Some((first, tick, had)) = self.event_before(index) {
-            if tick < at {
-                return 0;
-            }
-            if tick == at {
-                let taken = cells.min(had);
-                self.words.drain(first..index);
-                self.insert(first, at, had - taken);
-                return taken;
-            }
+        let mut found = None;
+        while let Some((first, tick, had)) = self.event_before(index)
+            && at <= tick
+        {
+            let is_it = at == tick || (self.merged && is_one_bucket(at, tick, per));
+            found = is_it.then_some((first..index, tick, had));
             index = first;
         }
-        0
+        let Some((words, tick, had)) = found else { return 0 };
+        let (first, taken) = (words.start, cells.min(had));
+        self.words.drain(words);
+        self.insert(first, tick, had - taken);
+        taken
     }
 
     pub(crate) fn oldest(&self) -> Option<(Tick, u32)> {
@@ -149,15 +156,9 @@ impl Events {
         }
     }
 
-    fn merge_oldest(&mut self) {
-        let mut events = self.iter();
-        let (Some((_, older)), Some((tick, cells))) = (events.next(), events.next()) else {
-            return;
-        };
-        drop(events);
-        self.forget_oldest();
-        self.forget_oldest();
-        self.insert(0, tick, older + cells);
+    /// Whether the newest event, at `tick`, takes in one at the latest tick.
+    fn merges(&self, tick: Tick, per: Span) -> bool {
+        Events::EXACT_MAX <= self.words.len() && is_one_bucket(tick, self.latest, per)
     }
 
     /// The whole tick of an event: the last one up to `latest` that ends in the bits kept.
@@ -176,6 +177,12 @@ impl Events {
     }
 }
 
+/// Whether two ticks lie in the same small part of a period.
+fn is_one_bucket(a: Tick, b: Tick, per: Span) -> bool {
+    let bucket = per.get().div_ceil(Events::BUCKETS);
+    a.get() / bucket == b.get() / bucket
+}
+
 /// Every event that counts is told apart by the bits of its tick that are kept.
 const _: () = assert!(crate::Quota::PER_MAX.get() < Events::TICK_MASK);
 
@@ -184,6 +191,8 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
+
+    const PER: Span = Span::from_secs(1);
 
     fn tick(micros: u64) -> Tick {
         Tick::from_micros(micros)
@@ -198,7 +207,7 @@ mod tests {
         let cells = [1, 262_143, 262_144, 262_145, u32::MAX / 2, 7];
         let mut events = Events::default();
         for (index, &cells) in (1..).zip(&cells) {
-            events.record(tick(index * 1_000), cells);
+            events.record(tick(index * 1_000), cells, PER);
             assert_eq!(events.newest(), Some((tick(index * 1_000), cells)));
         }
         assert_eq!(events.words.len(), 9);
@@ -213,9 +222,9 @@ mod tests {
     fn one_tick_is_one_event() {
         let mut events = Events::default();
         for _ in 0..3 {
-            events.record(tick(5), 200_000);
+            events.record(tick(5), 200_000, PER);
         }
-        events.record(tick(4), 1); // The clock went back: it counts from the latest tick.
+        events.record(tick(4), 1, PER); // The clock went back: it counts from the latest tick.
         assert_eq!(listed(&events), [(5, 600_001)]);
         assert_eq!(events.words.len(), 2);
     }
@@ -224,14 +233,14 @@ mod tests {
     fn what_is_taken_back_is_what_was_recorded_then() {
         let mut events = Events::default();
         for (at, cells) in [(1, 300_000), (2, 5), (3, 400_000), (4, 9)] {
-            events.record(tick(at), cells);
+            events.record(tick(at), cells, PER);
         }
-        assert_eq!(events.take_back(tick(3), 399_999), 399_999);
+        assert_eq!(events.take_back(tick(3), 399_999, PER), 399_999);
         assert_eq!(listed(&events), [(1, 300_000), (2, 5), (3, 1), (4, 9)]);
-        assert_eq!(events.take_back(tick(2), 7), 5);
-        assert_eq!(events.take_back(tick(2), 7), 0);
-        assert_eq!(events.take_back(tick(9), 7), 0);
-        assert_eq!(events.take_back(tick(1), 1), 1);
+        assert_eq!(events.take_back(tick(2), 7, PER), 5);
+        assert_eq!(events.take_back(tick(2), 7, PER), 0);
+        assert_eq!(events.take_back(tick(9), 7, PER), 0);
+        assert_eq!(events.take_back(tick(1), 1, PER), 1);
         assert_eq!(listed(&events), [(1, 299_999), (3, 1), (4, 9)]);
     }
 
@@ -240,7 +249,7 @@ mod tests {
         let year = 365 * 86_400_000_000;
         let mut events = Events::default();
         for index in 0..3 {
-            events.record(tick(1_700_000_000_000_000 + index * year / 2), 1);
+            events.record(tick(1_700_000_000_000_000 + index * year / 2), 1, PER);
         }
         let expected: Vec<(u64, u32)> =
             (0..3).map(|index| (1_700_000_000_000_000 + index * year / 2, 1)).collect();
@@ -248,23 +257,42 @@ mod tests {
     }
 
     #[test]
-    fn at_the_cap_the_oldest_leave_together_and_later() {
+    fn a_long_list_stays_bounded_and_nearly_exact() {
+        let per = Span::from_secs(60);
+        let bucket = per.get().div_ceil(16_384);
         let mut events = Events::default();
-        let words_max = u64::try_from(Events::WORDS_MAX).expect("64 bits");
-        for index in 1..=words_max + 10 {
-            events.record(tick(index), 1);
+        for index in 0..1_000_000 {
+            let at = tick(index * 60);
+            while events.oldest().is_some_and(|(passed, _)| passed.after(per) <= at) {
+                events.forget_oldest();
+            }
+            events.record(at, 1, per);
+            assert!(events.words.len() <= 2 * Events::EXACT_MAX);
         }
-        assert_eq!(events.words.len(), Events::WORDS_MAX);
-        assert_eq!(events.oldest(), Some((tick(11), 11)));
+        assert!(Events::EXACT_MAX / 2 < events.words.len());
+        // A million a minute: what counts is a million, and at most one bucket more.
         let cells: u64 = events.iter().map(|(_, cells)| u64::from(cells)).sum();
-        assert_eq!(cells, words_max + 10);
+        assert!((1_000_000..=1_000_000 + bucket / 60 + 1).contains(&cells), "{cells} cells");
+    }
+
+    #[test]
+    fn what_was_kept_together_can_be_taken_back() {
+        let per = Span::from_secs(60);
+        let mut events = Events::default();
+        for index in 0..200_000 {
+            events.record(tick(index * 60), 1, per);
+        }
+        for index in 0..200_000 {
+            assert_eq!(events.take_back(tick(index * 60), 1, per), 1, "event {index}");
+        }
+        assert_eq!(events.newest(), None);
     }
 
     #[test]
     fn memory_grows_by_an_eighth_at_a_time() {
         let mut events = Events::default();
         for index in 0..1_000 {
-            events.record(tick(index), 1);
+            events.record(tick(index), 1, PER);
             assert!(events.heap_bytes() <= 8 * (events.words.len() * 9 / 8 + 4));
         }
     }

@@ -19,8 +19,12 @@ pub trait Subject {
     fn change(&mut self, rule: &Self::Rule, policy: Policy, now: Tick) -> Self::Rule;
 
     /// Decides one request.
-    fn decide(&mut self, on: (&Self::Rule, u64), now: Tick, cost: u32)
-    -> (Decision, Option<Receipt>);
+    fn decide(
+        &mut self,
+        on: (&Self::Rule, u64),
+        now: Tick,
+        cost: u32,
+    ) -> (Decision, Option<Receipt>);
 
     /// Decides one request by several limits.
     fn decide_all(&mut self, on: &[(&Self::Rule, u64)], now: Tick, cost: u32) -> Vec<Decision>;

@@ -46,12 +46,14 @@ pub struct SystemClock {
     anchor: &'static Anchor,
 }
 
-/// Where the counter stood at which tick.
+/// Where the counter stood at which tick, and how fast it runs.
 #[derive(Debug)]
 struct Anchor {
     counter: quanta::Clock,
     raw: u64,
     tick: u64,
+    /// Ticks to one step of the counter, in 2^-64ths: one multiplication turns steps into ticks.
+    scale: u64,
 }
 
 impl SystemClock {
@@ -69,16 +71,21 @@ impl Anchor {
         // A clock set to before 1970 counts from there: only differences matter to most limits.
         let unix: Duration = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let tick = unix.as_secs() * 1_000_000 + u64::from(unix.subsec_micros());
-        Anchor { raw: counter.raw(), counter, tick }
+        let nanos = counter.delta_as_nanos(0, 1 << 40);
+        let scale = (u128::from(nanos) << 24) / 1_000;
+        // A counter of more than a step a tick fits; a slower one would be no counter at all.
+        let scale = u64::try_from(scale).unwrap_or(u64::MAX);
+        Anchor { raw: counter.raw(), counter, tick, scale }
     }
 }
 
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Tick {
-        let raw = self.anchor.counter.raw();
-        let elapsed = self.anchor.counter.delta_as_nanos(self.anchor.raw, raw);
-        Tick::from_micros(self.anchor.tick + elapsed / 1_000)
+        let steps = self.anchor.counter.raw().saturating_sub(self.anchor.raw);
+        let ticks = (u128::from(steps) * u128::from(self.anchor.scale)) >> 64;
+        // The upper half of a product of two words is a word.
+        Tick::from_micros(self.anchor.tick + u64::try_from(ticks).unwrap_or(u64::MAX))
     }
 
     fn wake_at(&self, at: Tick, waker: Waker) -> WakeId {

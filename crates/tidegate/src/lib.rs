@@ -1,1 +1,16 @@
-//! Placeholder.
+#![doc = include_str!("../../../docs/library.md")]
+
+pub use tidegate_core::{
+    Decision, Grains, Kind, Limit, Policy, Quota, QuotaError, Receipt, Span, State, Tick,
+    UnknownKind, Verdict, decide_all,
+};
+pub use tidegate_store::{
+    Acquire, Answer, Ask, BuildError, ChangeError, Charge, Clock, Key, KeyTooLong, Keys, Limiter,
+    LimiterBuilder, ManualClock, MemoryStore, Pass, Rule, SystemClock, ToPolicy, TooManyRules,
+    WakeId,
+};
+
+/// The README's examples, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

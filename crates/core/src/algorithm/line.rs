@@ -7,7 +7,7 @@
 //! measured in grains since the epoch so that nothing is ever divided or rounded.
 
 use super::Algorithm;
-use super::amount::Amount;
+use super::amount::{Amount, Divisor};
 use crate::decision::{Decision, Receipt, Verdict};
 use crate::quota::{Grains, Quota, QuotaError};
 use crate::tick::{Span, Tick};
@@ -16,6 +16,8 @@ use crate::tick::{Span, Tick};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct LineBucket {
     grains: Grains,
+    per_cell: Divisor,
+    per_tick: Divisor,
     overflow: Overflow,
     /// Whether every line of this bucket fits one word, at any tick.
     narrow: bool,
@@ -47,7 +49,8 @@ impl LineBucket {
         let burst = grains.burst() as u128 * grains.cell() as u128;
         // Twice the burst, so that a debt and a cost can be added before they are compared.
         let narrow = latest + 2 * burst <= u64::MAX as u128;
-        Ok(LineBucket { grains, overflow, narrow })
+        let (per_cell, per_tick) = (Divisor::new(grains.cell()), Divisor::new(grains.tick()));
+        Ok(LineBucket { grains, per_cell, per_tick, overflow, narrow })
     }
 
     /// The quota as it is counted.
@@ -121,8 +124,10 @@ impl LineBucket {
     fn reported<A: Amount>(&self, zero_at: A, now: Tick) -> (u32, Span) {
         let debt = self.debt(zero_at, now);
         let room = self.in_cells::<A>(self.grains.burst()).less(debt);
-        let cells = u32::try_from(room.over(self.grains.cell()));
-        (cells.expect("room for at most the burst"), self.paid_in(debt))
+        // Room for at most the burst, so it fits. Without a panic to keep, whoever only wants the
+        // verdict does not pay for the division.
+        let cells = u32::try_from(room.over(self.per_cell)).unwrap_or(self.grains.burst());
+        (cells, self.paid_in(debt))
     }
 
     #[inline]
@@ -145,7 +150,7 @@ impl LineBucket {
     /// Ticks until `grains` are paid, rounded up: never promise too early.
     #[inline]
     fn paid_in<A: Amount>(&self, grains: A) -> Span {
-        Span::from_micros(grains.over_ceil(self.grains.tick()))
+        Span::from_micros(grains.over_ceil(self.per_tick))
     }
 }
 
@@ -177,7 +182,7 @@ impl Algorithm for LineBucket {
     }
 
     fn forget_at(&self, line: &Line) -> Tick {
-        Tick::from_micros(line.zero_at.over_ceil(self.grains.tick()))
+        Tick::from_micros(line.zero_at.over_ceil(self.per_tick))
     }
 
     fn worse(&self, a: &Line, b: &Line) -> Option<Line> {

@@ -79,7 +79,7 @@ impl Algorithm for LogLimit {
     }
 
     fn charge(&self, log: &mut Log, now: Tick, cost: u32) -> Receipt {
-        let at = log.events.record(now, cost);
+        let at = log.events.record(now, cost, self.per);
         log.used += cost;
         Receipt { at, cost }
     }
@@ -90,7 +90,7 @@ impl Algorithm for LogLimit {
 
     fn refund(&self, log: &mut Log, now: Tick, receipt: Receipt) {
         self.settle(log, now);
-        log.used -= log.events.take_back(receipt.at, receipt.cost);
+        log.used -= log.events.take_back(receipt.at, receipt.cost, self.per);
     }
 
     fn forget_at(&self, log: &Log) -> Tick {

@@ -4,7 +4,6 @@
 //! very end is forgotten a little too early in the next.
 
 use super::Algorithm;
-use super::amount::Amount;
 use crate::decision::{Receipt, Verdict};
 use crate::quota::{Quota, QuotaError};
 use crate::tick::{Span, Tick};
@@ -41,7 +40,7 @@ impl SlidingWindow {
     /// What the limit leaves beside this window's cells and what still shows of the last one's.
     fn room(&self, pair: &WindowPair, now: Tick) -> u32 {
         let shows = self.per.get() - now.since(pair.start).get();
-        let last = u128::product(pair.last.into(), shows).over(self.per.get());
+        let (last, _) = mul_div(pair.last.into(), shows, self.per.get());
         let used = last + u64::from(pair.this);
         u64::from(self.limit).saturating_sub(used).try_into().expect("at most the limit")
     }
@@ -55,8 +54,9 @@ impl SlidingWindow {
             return 0;
         }
         // weight × (per − e) < (spare + 1) × per, and spare + 1 is at most the weight.
-        let shows = u128::product(u64::from(spare) + 1, self.per.get()).over_ceil(weight.into());
-        self.per.get() - (shows - 1)
+        let (whole, left) = mul_div(u64::from(spare) + 1, self.per.get(), weight.into());
+        // The most that may show is less than that quotient: one less where it is whole.
+        self.per.get() - if left == 0 { whole - 1 } else { whole }
     }
 
     /// When `cost` passes: in this window, in the next, or in the one after that.
@@ -149,4 +149,16 @@ impl WindowPair {
         let (last, this) = ((counts >> 32) as u32, counts as u32);
         WindowPair { start: Tick::from_micros(start), last, this }
     }
+}
+
+/// `a × b / by` and the remainder, for quotients that fit a word.
+fn mul_div(a: u64, b: u64, by: u64) -> (u64, u64) {
+    let product = u128::from(a) * u128::from(b);
+    // Most products fit a word, and one word divides several times faster than two.
+    if let Ok(product) = u64::try_from(product) {
+        return (product / by, product % by);
+    }
+    let (whole, left) = (product / u128::from(by), product % u128::from(by));
+    let word = |part| u64::try_from(part).expect("a quotient below the greater factor");
+    (word(whole), word(left))
 }

@@ -72,7 +72,6 @@ impl<'a> Ask<'a> {
     /// Decides, and charges every rule if all let it pass.
     ///
     /// The numbers are those of the rule that is closest to refusing, or that refused for longest.
-    #[inline]
     pub fn decide(self) -> Decision {
         if let [rule] = &*self.limiter.rules
             && self.others.is_empty()
@@ -182,6 +181,6 @@ impl<'a> Ask<'a> {
 }
 
 /// A key that is too long never passes: waiting would not make it shorter.
-fn too_long() -> Decision {
+pub(super) fn too_long() -> Decision {
     Decision { verdict: Verdict::Never, limit: 0, remaining: 0, reset_after: Span::ZERO }
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod ask;
+mod batch;
 mod build;
 mod pass;
 mod rule;
@@ -12,9 +13,10 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Policy, Tick};
 
-use self::rule::NamedRule;
+use self::rule::{NamedRule, Scope};
 use self::wait::WaitList;
 use crate::clock::{Clock, SystemClock};
+use crate::key::{Key, KeyTooLong};
 use crate::memory::MemoryStore;
 
 pub use self::answer::Answer;
@@ -71,10 +73,45 @@ impl Limiter {
     /// Decides one request of one cell, and charges it if it passes.
     ///
     /// A key is a string, a number, or a tuple of anything that can be hashed. One that is longer
-    /// than [`Key::BYTES_MAX`](crate::Key::BYTES_MAX) never passes.
+    /// than [`Key::BYTES_MAX`] never passes.
     #[inline]
     pub fn decide(&self, key: impl Hash) -> Decision {
-        self.key(key).decide()
+        let key = self.store.key(key);
+        // One rule for each key is the usual case: no list of anything is made for it.
+        if let ([rule], Ok(key)) = (&*self.rules, key)
+            && rule.scope() == Scope::Each
+        {
+            return self.store.decide(&rule.present(), key, self.now(), 1);
+        }
+        self.decide_several(key)
+    }
+
+    /// The long way, kept out of the short one's code.
+    #[inline(never)]
+    fn decide_several(&self, key: Result<Key, KeyTooLong>) -> Decision {
+        Ask::new(self, key).decide_each().decision()
+    }
+
+    /// Decides many requests of one cell, each by itself, in their order and at one tick.
+    ///
+    /// Several times faster than one by one when there are many keys: the clock is read once, and
+    /// the memory that the keys need is asked for before the first of them is decided.
+    ///
+    /// ```
+    /// # let limiter = tidegate_store::Limiter::new(tidegate_core::Quota::per_minute(2))?;
+    /// let mut passed = 0;
+    /// limiter.decide_batch(["ada", "bob", "ada", "ada"], |decision| {
+    ///     passed += u32::from(decision.verdict.passes());
+    /// });
+    /// assert_eq!(passed, 3);
+    /// # Ok::<(), tidegate_store::BuildError>(())
+    /// ```
+    pub fn decide_batch<K: Hash>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        each: impl FnMut(Decision),
+    ) {
+        batch::decide(self, keys, each);
     }
 
     /// What [`Limiter::decide`] would answer, without charging.

@@ -51,9 +51,15 @@ impl NamedRule {
 
     #[inline]
     pub(super) fn present(&self) -> Present<'_> {
-        if !self.changed.load(Ordering::Acquire) {
-            return Present::First(&self.first);
+        if self.changed.load(Ordering::Acquire) {
+            self.latest()
+        } else {
+            Present::First(&self.first)
         }
+    }
+
+    #[inline(never)]
+    fn latest(&self) -> Present<'_> {
         match &*lock(&self.latest) {
             Some(latest) => Present::Latest(Arc::clone(latest)),
             None => Present::First(&self.first),

@@ -10,6 +10,7 @@
 //! than they are, and never the other way round. Lists (sliding log, concurrency) cannot be folded
 //! like that; there a newcomer is refused until something is forgotten.
 
+mod lock;
 mod prefetch;
 mod rule;
 mod several;
@@ -23,9 +24,9 @@ use tidegate_core::{Decision, Policy, Receipt, Tick};
 
 use self::rule::{Book, read};
 use self::shard::{Shard, Tag};
-use self::table::{Place, Table};
+use self::table::Table;
 use crate::key::{Key, KeyTooLong, Keys};
-use crate::sync::{MutexGuard, PoisonError, RwLock};
+use crate::sync::{PoisonError, RwLock};
 
 pub use self::rule::{Rule, TooManyRules};
 
@@ -87,7 +88,7 @@ impl MemoryStore {
     ///
     /// It begins to make room a few percent before, when the first shard is full.
     pub fn with_keys_max(keys_max: usize) -> MemoryStore {
-        let shards = (keys_max / MemoryStore::KEYS_PER_SHARD).max(1).next_power_of_two();
+        let shards = (keys_max / MemoryStore::KEYS_PER_SHARD).max(2).next_power_of_two();
         let (bits, keys_max) = (shards.trailing_zeros().min(20), keys_max.max(8));
         MemoryStore {
             keys: Keys::new(),
@@ -132,6 +133,7 @@ impl MemoryStore {
     }
 
     /// The same, with a receipt for what passed, to refund it by.
+    #[inline(never)]
     pub fn decide_with_receipt(
         &self,
         rule: &Rule,
@@ -146,22 +148,32 @@ impl MemoryStore {
         let place = table.place(key);
         let mut shard = table.lock(place.shard);
         let answer = shard.decide(rule, place.tag(rule.id), now, cost, &self.book);
-        self.leave(table, place, shard, now);
+        table.note(place.shard, &shard);
+        let due = shard.counts_call();
+        drop(shard);
+        if due {
+            table.sweep(now, &self.book);
+        }
         answer.unwrap_or_else(|| self.decide_with_receipt(&self.latest(rule), key, now, cost))
     }
 
-    /// The way of a state of one word, which is that of nearly every bucket: short.
+    /// The way of a key that is known, under a state of one word: that of nearly every decision.
     #[inline]
     fn decide_word(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        if rule.before.is_some() {
-            self.bring_over(rule, key);
-        }
         let table = &self.tables[0];
         let place = table.place(key);
         let mut shard = table.lock(place.shard);
-        let answer = shard.decide_word(rule, place.tag(rule.id), now, cost, &self.book);
-        self.leave(table, place, shard, now);
-        answer.unwrap_or_else(|| self.decide(&self.latest(rule), key, now, cost))
+        let Some(word) = shard.word_of(place.tag(rule.id)) else {
+            drop(shard);
+            return self.decide_with_receipt(rule, key, now, cost).0;
+        };
+        let decision = rule.policy.decide_word(word, now, cost);
+        let due = shard.counts_call();
+        drop(shard);
+        if due {
+            table.sweep(now, &self.book);
+        }
+        decision
     }
 
     /// What `rule` has become.
@@ -169,28 +181,13 @@ impl MemoryStore {
         read(&self.book).latest(rule).unwrap_or_else(|| Arc::new(rule.clone()))
     }
 
-    /// Unlocks `shard`, and now and then sweeps another one.
-    #[inline]
-    fn leave(&self, table: &Table, place: Place, mut shard: MutexGuard<'_, Shard>, now: Tick) {
-        table.note(place.shard, &shard);
-        let due = shard.counts_call();
-        drop(shard);
-        if due {
-            table.sweep(now, &self.book);
-        }
-    }
-
     /// Decides many requests, each by itself, in their order. Faster than one by one: the memory
     /// that they need is asked for before the first of them.
     pub fn decide_batch(&self, charges: &[Charge<'_>], now: Tick, mut each: impl FnMut(Decision)) {
-        for charges in charges.chunks(MemoryStore::PREFETCHED) {
+        for charges in charges.chunks(MemoryStore::BATCH) {
             for charge in charges {
                 let table = &self.tables[charge.rule.table];
-                table.prefetch_lock(table.place(charge.key));
-            }
-            for charge in charges {
-                let table = &self.tables[charge.rule.table];
-                table.prefetch_slot(table.place(charge.key), charge.rule.id);
+                table.prefetch(table.place(charge.key), charge.rule.id);
             }
             for charge in charges {
                 each(self.decide(charge.rule, charge.key, now, charge.cost));
@@ -198,8 +195,9 @@ impl MemoryStore {
         }
     }
 
-    /// As many lines as are worth having under way at once.
-    const PREFETCHED: usize = 64;
+    /// How many requests of a batch are prepared together: as many lines as are worth having under
+    /// way at once.
+    pub const BATCH: usize = 64;
 
     /// What [`MemoryStore::decide`] would answer, without charging.
     pub fn peek(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {

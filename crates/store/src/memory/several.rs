@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Limit, Receipt, Span, State, Tick, Verdict, decide_all};
 
+use super::lock::Guard;
 use super::rule::{Before, Book, read, table_of};
 use super::shard::Shard;
 use super::{Charge, MemoryStore, Rule};
 use crate::key::Key;
-use crate::sync::MutexGuard;
 
 const LIMITS_MAX: usize = MemoryStore::LIMITS_MAX;
 
@@ -18,7 +18,7 @@ type Where = (usize, usize);
 
 /// Shards that are locked together, in ascending order.
 struct Locked<'a> {
-    shards: ArrayVec<(Where, MutexGuard<'a, Shard>), LIMITS_MAX>,
+    shards: ArrayVec<(Where, Guard<'a, Shard>), LIMITS_MAX>,
 }
 
 impl MemoryStore {
@@ -114,7 +114,7 @@ impl MemoryStore {
         let mut wanted: ArrayVec<Where, LIMITS_MAX> =
             charges.iter().map(|charge| self.place_of(charge)).collect();
         wanted.sort_unstable();
-        let mut shards: ArrayVec<(Where, MutexGuard<'_, Shard>), LIMITS_MAX> = ArrayVec::new();
+        let mut shards: ArrayVec<(Where, Guard<'_, Shard>), LIMITS_MAX> = ArrayVec::new();
         for at in wanted {
             if shards.last().is_none_or(|&(last, _)| last != at) {
                 shards.push((at, self.tables[at.0].lock(at.1)));

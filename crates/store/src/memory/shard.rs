@@ -13,7 +13,7 @@ pub(super) struct Shard {
     /// States that do not fit words; a slot then holds the place here.
     lists: Option<Box<Lists>>,
     /// Where the sweep goes on.
-    cursor: usize,
+    cursor: u32,
     /// Decisions since the last sweep that this shard asked for.
     calls: u32,
 }
@@ -95,22 +95,10 @@ impl Shard {
         Some(answer)
     }
 
-    /// The same for a state of one word.
+    /// The state of a key that is here, where states are of one word.
     #[inline]
-    pub(super) fn decide_word(
-        &mut self,
-        rule: &Rule,
-        tag: Tag,
-        now: Tick,
-        cost: u32,
-        book: &RwLock<Book>,
-    ) -> Option<Decision> {
-        if rule.before.is_none()
-            && let Ok(index) = self.slots.find(tag.0, |_| false)
-        {
-            return Some(rule.policy.decide_word(self.slots.word(index), now, cost));
-        }
-        self.decide(rule, tag, now, cost, book).map(|(decision, _)| decision)
+    pub(super) fn word_of(&mut self, tag: Tag) -> Option<&mut u64> {
+        self.slots.word_of(tag.0)
     }
 
     /// The same for a key that is not here: only what is charged is remembered.
@@ -224,19 +212,18 @@ impl Shard {
 
     /// Looks at the next few slots, and forgets those that are fresh.
     pub(super) fn sweep(&mut self, now: Tick, book: &Book) {
-        if self.slots.live() == 0 {
-            return;
-        }
-        for _ in 0..Shard::SLOTS_PER_SWEEP {
-            if self.slots.len() <= self.cursor {
-                self.cursor = 0;
+        let mut cursor = self.cursor as usize;
+        for _ in 0..Shard::SLOTS_PER_SWEEP.min(self.slots.len()) {
+            if self.slots.len() <= cursor {
+                cursor = 0;
             }
-            if self.is_fresh(self.cursor, now, book) {
-                self.remove(self.cursor);
+            if self.is_fresh(cursor, now, book) {
+                self.remove(cursor);
             } else {
-                self.cursor += 1;
+                cursor += 1;
             }
         }
+        self.cursor = u32::try_from(cursor).unwrap_or(0);
     }
 
     /// Where `tag` is; a state from before a change of quota is carried over first.
@@ -289,25 +276,22 @@ impl Shard {
     /// Of the next few slots, the one that is soonest fresh. A crowd stays.
     fn soonest_nearby(&mut self, now: Tick, book: &Book) -> Option<usize> {
         let mut best: Option<(Tick, usize)> = None;
-        let mut seen = 0;
+        let (mut cursor, mut seen) = (self.cursor as usize, 0);
         for _ in 0..self.slots.len() {
-            if Shard::SAMPLE <= seen {
-                break;
-            }
-            self.cursor = if self.slots.len() <= self.cursor + 1 { 0 } else { self.cursor + 1 };
-            let tag = self.slots.tag(self.cursor);
-            if hash_of(tag) == 0 {
+            cursor = if self.slots.len() <= cursor + 1 { 0 } else { cursor + 1 };
+            if hash_of(self.slots.tag(cursor)) == 0 {
                 continue;
             }
-            seen += 1;
-            let forget_at = self.forget_at(self.cursor, book);
+            let forget_at = self.forget_at(cursor, book);
             if best.is_none_or(|(soonest, _)| forget_at < soonest) {
-                best = Some((forget_at, self.cursor));
+                best = Some((forget_at, cursor));
             }
-            if forget_at <= now {
+            seen += 1;
+            if forget_at <= now || Shard::SAMPLE <= seen {
                 break;
             }
         }
+        self.cursor = u32::try_from(cursor).unwrap_or(0);
         best.map(|(_, index)| index)
     }
 

@@ -10,11 +10,12 @@
 #[derive(Debug)]
 pub(super) struct Slots {
     words: Vec<u64>,
-    stride: usize,
+    // Small numbers, so that a shard and its lock fit one cache line.
+    stride: u32,
     /// How many slots there are, taken or not.
-    len: usize,
-    live: usize,
-    live_max: usize,
+    len: u32,
+    live: u32,
+    live_max: u32,
 }
 
 impl Slots {
@@ -26,15 +27,17 @@ impl Slots {
 
     /// No slots yet, and never more than `live_max` taken.
     pub(super) fn new(stride: usize, live_max: usize) -> Slots {
+        let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (stride, live_max) = (small(stride), small(live_max));
         Slots { words: Vec::new(), stride, len: 0, live: 0, live_max }
     }
 
     pub(super) fn live(&self) -> usize {
-        self.live
+        self.live as usize
     }
 
     pub(super) fn live_max(&self) -> usize {
-        self.live_max
+        self.live_max as usize
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -42,8 +45,13 @@ impl Slots {
     }
 
     /// How many slots there are, taken or not.
+    #[inline]
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.len as usize
+    }
+
+    fn stride(&self) -> usize {
+        self.stride as usize
     }
 
     /// Where the slots begin, as an address to prefetch near.
@@ -54,26 +62,37 @@ impl Slots {
     /// The tag at `index`, or zero beyond the end.
     #[inline]
     pub(super) fn tag(&self, index: usize) -> u64 {
-        self.words.get(index * self.stride).copied().unwrap_or(0)
+        self.words.get(index * self.stride()).copied().unwrap_or(0)
     }
 
     /// The state words at `index`; a second word that is not kept is zero.
     #[inline]
     pub(super) fn state(&self, index: usize) -> [u64; 2] {
-        let at = index * self.stride;
+        let at = index * self.stride();
         let second = if self.stride == 3 { self.words[at + 2] } else { 0 };
         [self.words[at + 1], second]
     }
 
-    /// The first state word at `index`.
+    /// The state word of `tag` where slots have two words; the shortest way to it.
     #[inline]
-    pub(super) fn word(&mut self, index: usize) -> &mut u64 {
-        &mut self.words[index * self.stride + 1]
+    pub(super) fn word_of(&mut self, tag: u64) -> Option<&mut u64> {
+        let mut index = self.home(tag);
+        let (slots, _) = self.words.as_chunks_mut::<2>();
+        loop {
+            let &[here, _] = slots.get(index)?;
+            if here == tag {
+                return slots.get_mut(index).map(|[_, word]| word);
+            }
+            if here == 0 || tag < here {
+                return None;
+            }
+            index += 1;
+        }
     }
 
     #[inline]
     pub(super) fn set_state(&mut self, index: usize, state: [u64; 2]) {
-        let at = index * self.stride;
+        let at = index * self.stride();
         self.words[at + 1] = state[0];
         if self.stride == 3 {
             self.words[at + 2] = state[1];
@@ -124,38 +143,36 @@ impl Slots {
     /// Whether one more would be too many for the slots that there are.
     pub(super) fn is_crowded(&self) -> bool {
         let (num, den) = Slots::LOAD;
-        self.len * num < (self.live + 1) * den
+        self.len() * num < (self.live() + 1) * den
     }
 
     /// Grows, unless so many have gone that there is room for a while.
     ///
     /// Otherwise a table on the edge would be gone through again for every key that comes.
     pub(super) fn grow_unless_sparse(&mut self) {
-        if self.len * 11 < self.live * 16 {
+        if self.len() * 11 < self.live() * 16 {
             self.grow();
         }
     }
 
     /// Takes the slot at `index` out, and closes the gap.
     pub(super) fn remove(&mut self, index: usize) {
-        let mut gap = index;
+        let (stride, mut gap) = (self.stride(), index);
         while self.tag(gap + 1) != 0 && self.home(self.tag(gap + 1)) <= gap {
-            let (at, stride) = (gap * self.stride, self.stride);
-            self.words.copy_within(at + stride..at + 2 * stride, at);
+            self.words.copy_within((gap + 1) * stride..(gap + 2) * stride, gap * stride);
             gap += 1;
         }
-        let at = gap * self.stride;
-        self.words[at..at + self.stride].fill(0);
+        self.words[gap * stride..(gap + 1) * stride].fill(0);
         self.live -= 1;
     }
 
     /// Inserts where it belongs, unless the run that it belongs to reaches the end.
     fn try_insert(&mut self, tag: u64, state: [u64; 2]) -> bool {
         let (Ok(index) | Err(index)) = self.find(tag, |_| false);
-        let Some(empty) = (index..self.len).find(|&index| self.tag(index) == 0) else {
+        let Some(empty) = (index..self.len()).find(|&index| self.tag(index) == 0) else {
             return false;
         };
-        let stride = self.stride;
+        let stride = self.stride();
         self.words.copy_within(index * stride..empty * stride, (index + 1) * stride);
         self.words[index * stride] = tag;
         self.set_state(index, state);
@@ -165,13 +182,13 @@ impl Slots {
     /// An eighth more slots, and everybody to a new home.
     fn grow(&mut self) {
         loop {
-            let before = self.len;
+            let before = self.len();
             let after = before + (before / 8).max(Slots::TAIL);
-            if self.words.capacity() < after * self.stride {
+            if self.words.capacity() < after * self.stride() {
                 self.reserve(after);
             }
-            self.words.resize(after * self.stride, 0);
-            self.len = after;
+            self.words.resize(after * self.stride(), 0);
+            self.len = u32::try_from(after).unwrap_or(u32::MAX);
             self.gather_at_end();
             if self.spread() {
                 return;
@@ -181,15 +198,15 @@ impl Slots {
 
     /// Reserves memory for all the slots there can be, or for `slots` if chance wants more.
     fn reserve(&mut self, slots: usize) {
-        let most = (self.live_max * 7 / 4 + 2 * Slots::TAIL).max(slots);
-        self.words.reserve_exact(most * self.stride - self.words.len());
+        let most = (self.live_max() * 7 / 4 + 2 * Slots::TAIL).max(slots);
+        self.words.reserve_exact(most * self.stride() - self.words.len());
     }
 
     /// Moves every taken slot to the end, in order.
     fn gather_at_end(&mut self) {
-        let stride = self.stride;
-        let mut to = self.len;
-        for from in (0..self.len).rev() {
+        let stride = self.stride();
+        let mut to = self.len();
+        for from in (0..self.len()).rev() {
             if self.tag(from) != 0 {
                 to -= 1;
                 if to != from {
@@ -205,9 +222,9 @@ impl Slots {
     ///
     /// Nothing that is still to be moved is overwritten: those behind need places too.
     fn spread(&mut self) -> bool {
-        let stride = self.stride;
+        let stride = self.stride();
         let mut next = 0;
-        for from in self.len - self.live..self.len {
+        for from in self.len() - self.live()..self.len() {
             let to = self.home(self.tag(from)).max(next);
             if from < to {
                 return false;
@@ -224,7 +241,7 @@ impl Slots {
     /// Where `tag` would like to be. Grows with the tag.
     #[inline]
     fn home(&self, tag: u64) -> usize {
-        home(tag, self.len)
+        home(tag, self.len())
     }
 }
 

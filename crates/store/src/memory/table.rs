@@ -2,18 +2,21 @@
 
 use tidegate_core::Tick;
 
+use super::lock::{Guard, Lock};
 use super::prefetch::prefetch;
 use super::rule::{Book, RuleId, read};
 use super::shard::{Shard, Tag};
 use super::slots::home;
 use crate::key::Key;
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, RwLock, lock, try_lock};
+use crate::sync::{AtomicUsize, Ordering, RwLock};
 
 /// Shards of states that are all of one size.
 #[derive(Debug)]
 pub(super) struct Table {
     shards: Box<[Guarded]>,
-    /// How many bits of a hash choose the shard.
+    /// Where each shard's slots are, for those who want to be early.
+    hints: Box<[Hint]>,
+    /// How many bits of a hash choose the shard; at least one.
     bits: u32,
     /// Words of a slot.
     stride: usize,
@@ -21,11 +24,14 @@ pub(super) struct Table {
     next_swept: AtomicUsize,
 }
 
-/// A shard behind its lock, and where its slots are, for those who want to be early.
+/// A shard behind its lock, in a cache line of its own.
 #[derive(Debug)]
-#[repr(align(128))]
-struct Guarded {
-    shard: Mutex<Shard>,
+#[repr(align(64))]
+struct Guarded(Lock<Shard>);
+
+/// Where the slots of a shard begin, and how many there are.
+#[derive(Debug)]
+struct Hint {
     address: AtomicUsize,
     slots: AtomicUsize,
 }
@@ -49,52 +55,46 @@ impl Table {
     /// A table of states of `words` words, of at most `keys_max` keys in `2^bits` shards.
     pub(super) fn new(words: usize, bits: u32, keys_max: usize) -> Table {
         let count = 1_usize << bits;
-        let shard = || Guarded {
-            shard: Mutex::new(Shard::new(words, keys_max / count)),
-            address: AtomicUsize::new(0),
-            slots: AtomicUsize::new(0),
-        };
-        let shards = std::iter::repeat_with(shard).take(count).collect();
-        Table { shards, bits, stride: 1 + words.max(1), next_swept: AtomicUsize::new(0) }
+        let shard = || Guarded(Lock::new(Shard::new(words, keys_max / count)));
+        let hint = || Hint { address: AtomicUsize::new(0), slots: AtomicUsize::new(0) };
+        Table {
+            shards: std::iter::repeat_with(shard).take(count).collect(),
+            hints: std::iter::repeat_with(hint).take(count).collect(),
+            bits,
+            stride: 1 + words.max(1),
+            next_swept: AtomicUsize::new(0),
+        }
     }
 
     #[inline]
     pub(super) fn place(&self, key: Key) -> Place {
         let hash = key.hash();
-        let shard = hash.checked_shr(64 - self.bits).unwrap_or(0);
+        // Of 64 bits one to twenty choose the shard: a shift that never wraps.
+        let shard = hash.wrapping_shr(64 - self.bits);
         let shard = usize::try_from(shard).expect("fewer shards than addresses");
-        Place { shard, hash: hash << self.bits }
+        Place { shard, hash: hash.wrapping_shl(self.bits) }
     }
 
     #[inline]
-    pub(super) fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
-        lock(&self.shards[shard].shard)
+    pub(super) fn lock(&self, shard: usize) -> Guard<'_, Shard> {
+        self.shards[shard].0.lock()
     }
 
-    /// Notes where the slots of `shard` are, after they may have moved.
-    #[inline]
+    /// Notes where the slots of `shard` are, after they may have grown.
     pub(super) fn note(&self, index: usize, shard: &Shard) {
-        let guarded = &self.shards[index];
-        if guarded.slots.load(Ordering::Relaxed) != shard.slots().len() {
-            guarded.address.store(shard.slots().address(), Ordering::Relaxed);
-            guarded.slots.store(shard.slots().len(), Ordering::Relaxed);
-        }
+        let hint = &self.hints[index];
+        hint.address.store(shard.slots().address(), Ordering::Relaxed);
+        hint.slots.store(shard.slots().len(), Ordering::Relaxed);
     }
 
-    /// Asks for the lock of the key's shard.
+    /// Asks for the lock of the key's shard, and for the slot that the key would like to have.
     #[inline]
-    pub(super) fn prefetch_lock(&self, place: Place) {
+    pub(super) fn prefetch(&self, place: Place, rule: RuleId) {
         prefetch(std::ptr::from_ref(&self.shards[place.shard]).addr());
-    }
-
-    /// Asks for the slot that the key would like to have.
-    #[inline]
-    pub(super) fn prefetch_slot(&self, place: Place, rule: RuleId) {
-        let guarded = &self.shards[place.shard];
-        let slots = guarded.slots.load(Ordering::Relaxed);
-        let index = home(place.tag(rule).0, slots);
+        let hint = &self.hints[place.shard];
+        let index = home(place.tag(rule).0, hint.slots.load(Ordering::Relaxed));
         let slot = index * self.stride * size_of::<u64>();
-        let address = guarded.address.load(Ordering::Relaxed).wrapping_add(slot);
+        let address = hint.address.load(Ordering::Relaxed).wrapping_add(slot);
         prefetch(address);
         prefetch(address.wrapping_add(64));
     }
@@ -102,7 +102,7 @@ impl Table {
     /// Sweeps a little of the next shard, unless somebody is in it.
     pub(super) fn sweep(&self, now: Tick, book: &RwLock<Book>) {
         let index = self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        if let Some(mut shard) = try_lock(&self.shards[index].shard) {
+        if let Some(mut shard) = self.shards[index].0.try_lock() {
             shard.sweep(now, &read(book));
         }
     }

@@ -1,0 +1,77 @@
+//! The lock of a shard.
+//!
+//! It is held for nanoseconds, so whoever finds it taken spins for a moment and then lets others
+//! run. Unlocking is a plain store: an uncontended decision pays for one atomic exchange, not two.
+
+#[cfg(loom)]
+pub(super) use self::modeled::{Guard, Lock};
+#[cfg(not(loom))]
+pub(super) use self::spinning::{Guard, Lock};
+
+#[cfg(not(loom))]
+mod spinning {
+    use spin::mutex::{SpinMutex, SpinMutexGuard};
+    use spin::relax::RelaxStrategy;
+
+    pub(in super::super) type Guard<'a, T> = SpinMutexGuard<'a, T, Backoff>;
+
+    /// A lock around `T`.
+    #[derive(Debug)]
+    pub(in super::super) struct Lock<T>(SpinMutex<T, Backoff>);
+
+    /// Waits as long as several decisions take, so that a hot shard is not fought over at every
+    /// one of them; then lets another thread run, which may be the one that holds the lock.
+    #[derive(Debug)]
+    pub(in super::super) struct Backoff;
+
+    impl RelaxStrategy for Backoff {
+        fn relax() {
+            for _ in 0..SPINS {
+                std::hint::spin_loop();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    const SPINS: u32 = 32;
+
+    impl<T> Lock<T> {
+        pub(in super::super) fn new(value: T) -> Lock<T> {
+            Lock(SpinMutex::new(value))
+        }
+
+        #[inline]
+        pub(in super::super) fn lock(&self) -> Guard<'_, T> {
+            self.0.lock()
+        }
+
+        pub(in super::super) fn try_lock(&self) -> Option<Guard<'_, T>> {
+            self.0.try_lock()
+        }
+    }
+}
+
+#[cfg(loom)]
+mod modeled {
+    use loom::sync::{Mutex, MutexGuard};
+
+    pub(in super::super) type Guard<'a, T> = MutexGuard<'a, T>;
+
+    /// The model checker's lock: it knows when a thread waits for another.
+    #[derive(Debug)]
+    pub(in super::super) struct Lock<T>(Mutex<T>);
+
+    impl<T> Lock<T> {
+        pub(in super::super) fn new(value: T) -> Lock<T> {
+            Lock(Mutex::new(value))
+        }
+
+        pub(in super::super) fn lock(&self) -> Guard<'_, T> {
+            self.0.lock().expect("models do not panic while they hold a lock")
+        }
+
+        pub(in super::super) fn try_lock(&self) -> Option<Guard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+}
