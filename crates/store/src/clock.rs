@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
+// The system's clock is never part of a model.
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::{Span, Tick};
 
 use crate::alarm::Alarm;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{Mutex, lock};
 
 /// Says what tick it is, and wakes whoever waits for a later one.
 pub trait Clock: fmt::Debug + Send + Sync {
@@ -39,21 +41,33 @@ pub(crate) struct Wakers {
 
 /// The system's clock: microseconds of Unix time, from the processor's own counter.
 ///
-/// Unix time is read once in the life of the process; from there the monotonic counter goes on, so
+/// Unix time is read once in the life of the process. From there the monotonic clock goes on, so
 /// that a system clock that is set back or forth pays nobody and blocks nobody.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     anchor: &'static Anchor,
 }
 
-/// Where the counter stood at which tick, and how fast it runs.
+/// Where the counter stood at which tick, how fast it runs, and by how much it has been corrected.
+///
+/// The counter costs half of what the system's clock does, but its rate is only known to some parts
+/// per million. So it is taken to be slower than it is, and once a second put forward to where the
+/// system's monotonic clock is: it lags by microseconds, and never goes back.
 #[derive(Debug)]
 struct Anchor {
     counter: quanta::Clock,
+    start: Instant,
     raw: u64,
-    tick: u64,
+    /// Unix time at the start.
+    unix: u64,
     /// Ticks to one step of the counter, in 2^-64ths: one multiplication turns steps into ticks.
     scale: u64,
+    /// Steps to a second.
+    second: u64,
+    /// Where ticks are counted from: Unix time at the start, and what was put forward since.
+    base: AtomicU64,
+    /// The step from which on that is to be seen to again.
+    see_to_at: AtomicU64,
 }
 
 impl SystemClock {
@@ -65,27 +79,65 @@ impl SystemClock {
 }
 
 impl Anchor {
+    /// More than a counter's measured rate is off by, in parts per million.
+    const SLOWED_PPM: u128 = 50;
+
     #[expect(clippy::disallowed_methods, reason = "this is the file that reads time")]
     fn now() -> Anchor {
         let counter = quanta::Clock::new();
-        // A clock set to before 1970 counts from there: only differences matter to most limits.
-        let unix: Duration = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let tick = unix.as_secs() * 1_000_000 + u64::from(unix.subsec_micros());
-        let nanos = counter.delta_as_nanos(0, 1 << 40);
+        let nanos = counter.delta_as_nanos(0, 1 << 40).max(1);
         let scale = (u128::from(nanos) << 24) / 1_000;
-        // A counter of more than a step a tick fits; a slower one would be no counter at all.
-        let scale = u64::try_from(scale).unwrap_or(u64::MAX);
-        Anchor { raw: counter.raw(), counter, tick, scale }
+        let scale = scale - scale * Anchor::SLOWED_PPM / 1_000_000;
+        let second = (1_000_000_000_u128 << 40) / u128::from(nanos);
+        let word = |number: u128| u64::try_from(number).unwrap_or(u64::MAX);
+        // A clock set to before 1970 counts from there: only differences matter to most limits.
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix = word(unix.as_micros());
+        Anchor {
+            start: Instant::now(),
+            raw: counter.raw(),
+            counter,
+            unix,
+            scale: word(scale),
+            second: word(second),
+            base: AtomicU64::new(unix),
+            see_to_at: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    fn steps(&self) -> u64 {
+        self.counter.raw().saturating_sub(self.raw)
+    }
+
+    /// Ticks by the counter alone.
+    #[inline]
+    fn counted(&self, steps: u64) -> u64 {
+        // The upper half of a product of two words is a word.
+        u64::try_from((u128::from(steps) * u128::from(self.scale)) >> 64).unwrap_or(u64::MAX)
+    }
+
+    /// Puts the counter forward to where the system's clock is.
+    #[cold]
+    fn see_to(&self) {
+        let steps = self.steps();
+        let elapsed = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let behind = elapsed.saturating_sub(self.counted(steps));
+        self.base.fetch_max(self.unix.saturating_add(behind), Ordering::Relaxed);
+        self.see_to_at.store(steps.saturating_add(self.second), Ordering::Relaxed);
     }
 }
 
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Tick {
-        let steps = self.anchor.counter.raw().saturating_sub(self.anchor.raw);
-        let ticks = (u128::from(steps) * u128::from(self.anchor.scale)) >> 64;
-        // The upper half of a product of two words is a word.
-        Tick::from_micros(self.anchor.tick + u64::try_from(ticks).unwrap_or(u64::MAX))
+        let anchor = self.anchor;
+        let steps = anchor.steps();
+        if anchor.see_to_at.load(Ordering::Relaxed) <= steps {
+            anchor.see_to();
+        }
+        let base = anchor.base.load(Ordering::Relaxed);
+        Tick::from_micros(base.saturating_add(anchor.counted(steps)))
     }
 
     fn wake_at(&self, at: Tick, waker: Waker) -> WakeId {

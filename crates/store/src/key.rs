@@ -1,8 +1,8 @@
 //! Keys: whom we count. Hashed once, from their parts, with a seed that nobody knows.
 //!
-//! A key is never kept, only its hash: 64 bits under a seed drawn at random in every process.
-//! Among ten million keys the chance that any two share a state is about one in 100,000 under the
-//! default sizes, and nobody can aim at it from outside.
+//! A key is never kept, only its hash, under a seed drawn at random in every process. Among ten
+//! million keys the chance that any two share a state is about one in 50,000, and nobody can aim at
+//! it from outside.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};

@@ -83,13 +83,18 @@ impl Limiter {
         {
             return self.store.decide(&rule.present(), key, self.now(), 1);
         }
-        self.decide_several(key)
+        // Not returned but written to a place of its own: so the numbers of the short way above
+        // stay in registers, and those that nobody reads are not even worked out.
+        let mut answer = ask::too_long();
+        self.decide_several(key, &mut answer);
+        let Decision { verdict, limit, remaining, reset_after } = answer;
+        Decision { verdict, limit, remaining, reset_after }
     }
 
     /// The long way, kept out of the short one's code.
     #[inline(never)]
-    fn decide_several(&self, key: Result<Key, KeyTooLong>) -> Decision {
-        Ask::new(self, key).decide_each().decision()
+    fn decide_several(&self, key: Result<Key, KeyTooLong>, answer: &mut Decision) {
+        *answer = Ask::new(self, key).decide_each().decision();
     }
 
     /// Decides many requests of one cell, each by itself, in their order and at one tick.

@@ -158,7 +158,10 @@ impl MemoryStore {
     }
 
     /// The way of a key that is known, under a state of one word: that of nearly every decision.
-    #[inline]
+    ///
+    /// Inlined so that a caller who only wants the verdict does not pay for the other numbers.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "measured: a fifth of the whole decision")]
     fn decide_word(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
         let table = &self.tables[0];
         let place = table.place(key);

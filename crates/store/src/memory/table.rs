@@ -96,7 +96,10 @@ impl Table {
         let slot = index * self.stride * size_of::<u64>();
         let address = hint.address.load(Ordering::Relaxed).wrapping_add(slot);
         prefetch(address);
-        prefetch(address.wrapping_add(64));
+        // Two or three slots are looked at: from the second half of a line on, the next one too.
+        if address % 64 >= 32 {
+            prefetch(address.wrapping_add(64));
+        }
     }
 
     /// Sweeps a little of the next shard, unless somebody is in it.
