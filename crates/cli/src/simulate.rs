@@ -66,7 +66,12 @@ pub(crate) struct Args {
     algorithms: Chosen,
 
     /// How much may pass: 100/min, 5/s, 1000/h, 20/10s
-    #[arg(long, value_name = "CELLS/PERIOD", value_parser = quantity::quota, default_value = "100/min")]
+    #[arg(
+        long,
+        value_name = "CELLS/PERIOD",
+        value_parser = quantity::quota,
+        default_value = "100/min"
+    )]
     quota: Quota,
 
     /// The most that may pass at once, for buckets [default: the quota of one period]
@@ -74,7 +79,12 @@ pub(crate) struct Args {
     burst: Option<u32>,
 
     /// How many cells each request takes
-    #[arg(long, value_name = "CELLS", value_parser = clap::value_parser!(u32).range(1..), default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "CELLS",
+        value_parser = clap::value_parser!(u32).range(1..),
+        default_value_t = 1
+    )]
     cost: u32,
 
     /// Where chance starts: another seed, other random traffic

@@ -34,7 +34,8 @@ pub(crate) fn notes(comparison: &Comparison) -> String {
             "worst {per}: the most cells that started within any span of one {per}, wherever it \
              begins"
         ),
-        "smoothness: an even tenth of the quota, divided by the busiest tenth of a period;\n    100% is \
+        "smoothness: an even tenth of the quota, divided by the busiest tenth of a period;\n    \
+         100% is \
          even, 10% is a whole quota in a rush"
             .to_owned(),
     ];

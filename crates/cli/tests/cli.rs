@@ -157,7 +157,8 @@ fn bad_usage_says_what_to_do() {
     refuses(
         &["simulate", "--quota", "100/fortnight"],
         &format!(
-            "error: invalid value '100/fortnight' for '--quota <CELLS/PERIOD>': write CELLS/UNIT or \
+            "error: invalid value '100/fortnight' for '--quota <CELLS/PERIOD>': write \
+             CELLS/UNIT or \
              CELLS/SPAN, such as 100/min, 5/s, 1000/h or 20/10s; units are ms, s, min, h and d\n\n\
              {help}"
         ),
@@ -202,7 +203,8 @@ fn bad_usage_says_what_to_do() {
     refuses(
         &["simulate", "--quota", "4294967295/s"],
         &format!(
-            "error: the traffic would hold more than 5000000 requests: lower the quota, the duration \
+            "error: the traffic would hold more than 5000000 requests: lower the quota, the \
+             duration \
              or the number of tenants, or raise the cost\n\n{more}"
         ),
     );

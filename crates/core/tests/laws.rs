@@ -287,8 +287,8 @@ fn law_7_time_going_backwards_never_pays_in_a_window() {
     }
 }
 
-/// A bucket counts the clock's whole way once: in whatever order its ticks come, no more passes than
-/// a burst and what the rate earns between the earliest and the latest of them.
+/// A bucket counts the clock's whole way once: in whatever order its ticks come, no more passes
+/// than a burst and what the rate earns between the earliest and the latest of them.
 #[test]
 fn law_7_time_going_backwards_never_pays_in_a_bucket() {
     for kind in Kind::ALL.into_iter().filter(|kind| kind.has_burst()) {

@@ -1,7 +1,7 @@
 //! What every store must answer: the same as the core, digit for digit.
 //!
 //! A store under test implements [`Subject`]; [`check`] walks it and a plain list of states through
-//! the same random requests, looks, refunds, resets and changes of quota, on all algorithms at once.
+//! the same random requests, looks, refunds, resets and changes of quota, on all algorithms.
 
 use tidegate_core::{Decision, Kind, Limit, Policy, Quota, Receipt, Span, State, Tick, decide_all};
 

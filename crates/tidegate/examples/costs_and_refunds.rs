@@ -11,10 +11,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let reserved =
         limiter.key(user).cost(4_000).enter().map_err(|refused| format!("{refused:?}"))?;
     println!("reserved 4,000: {} left", limiter.peek(user).remaining);
-    let used = 1_200;
+    let spent = 1_200;
     reserved.refund();
-    limiter.key(user).cost(used).decide();
-    println!("used {used}: {} left", limiter.peek(user).remaining);
+    limiter.key(user).cost(spent).decide();
+    println!("used {spent}: {} left", limiter.peek(user).remaining);
 
     let too_much = limiter.key(user).cost(20_000).decide();
     println!("20,000 at once: {:?}", too_much.verdict);

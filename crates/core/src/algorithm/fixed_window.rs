@@ -1,8 +1,8 @@
 //! Fixed window: a count that starts again at every boundary.
 //!
 //! The cheapest and the easiest to explain, and the right one for billing. Up to twice the limit
-//! can pass around a boundary. Boundaries are multiples of the period, or those of a calendar, which
-//! the caller works out: a core without a clock has no time zones either.
+//! can pass around a boundary. Boundaries are multiples of the period, or those of a calendar,
+//! which the caller works out: a core without a clock has no time zones either.
 
 use super::Algorithm;
 use crate::decision::{Receipt, Verdict};
@@ -20,7 +20,7 @@ pub(crate) struct FixedWindow {
 enum Windows {
     /// Every multiple of the period starts a window.
     Aligned { per: Span },
-    /// Two windows side by side: from the first boundary to the second, and from there to the third.
+    /// Two windows side by side: from the first boundary to the second, and on to the third.
     Calendar { boundaries: [Tick; 3] },
 }
 
@@ -45,8 +45,8 @@ impl FixedWindow {
 
     /// Windows of a calendar: this one, and the one after it.
     ///
-    /// The caller gives new boundaries before the third is reached. Until it does, the second window
-    /// goes on: a late caller lets nobody pass twice.
+    /// The caller gives new boundaries before the third is reached. Until it does, the second
+    /// window goes on: a late caller lets nobody pass twice.
     pub(crate) const fn calendar(
         limit: u32,
         boundaries: [Tick; 3],

@@ -1,8 +1,8 @@
 //! Waiting for a turn: first come, first served for each key, without polling.
 //!
 //! Whoever has to wait for a key stands in its line. Only the first of a line asks the store, and
-//! sleeps until the tick at which the store said it would pass. Whoever leaves, served or not, wakes
-//! the next.
+//! sleeps until the tick at which the store said it would pass. Whoever leaves, served or not,
+//! wakes the next.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;

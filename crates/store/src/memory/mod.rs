@@ -5,11 +5,12 @@
 //! nobody waits in a circle. States of one word, of two and of lists have tables of their own.
 //!
 //! **At the cap** nothing that is owed is given back. The state that is soonest fresh makes room,
-//! and what it owed is remembered for its shard: a key that is not known there starts from the worst
-//! of what those before it owed. A flood of new keys makes newcomers look a little more indebted
-//! than they are, and never the other way round. Lists (sliding log, concurrency) cannot be folded
-//! like that; there a newcomer is refused until something is forgotten.
+//! and what it owed is remembered for its shard: a key that is not known there starts from the
+//! worst of what those before it owed. A flood of new keys makes newcomers look a little more
+//! indebted than they are, and never the other way round. Lists (sliding log, concurrency) cannot
+//! be folded like that; there a newcomer is refused until something is forgotten.
 
+mod lists;
 mod lock;
 mod prefetch;
 mod rule;
@@ -17,14 +18,16 @@ mod several;
 mod shard;
 mod slots;
 mod table;
+mod tag;
 
 use std::sync::Arc;
 
 use tidegate_core::{Decision, Policy, Receipt, Tick};
 
 use self::rule::{Book, read};
-use self::shard::{Shard, Tag};
+use self::shard::Shard;
 use self::table::Table;
+use self::tag::Tag;
 use crate::key::{Key, KeyTooLong, Keys};
 use crate::sync::{PoisonError, RwLock};
 

@@ -2,8 +2,10 @@
 
 use tidegate_core::{Decision, Policy, Receipt, Span, State, Tick, Verdict};
 
-use super::rule::{Book, Rule, RuleId, read};
-use super::slots::{RULE_BITS, Slots, hash_of};
+use super::lists::{Lists, place};
+use super::rule::{Book, Rule, read};
+use super::slots::Slots;
+use super::tag::{Tag, hash_of, rule_of};
 use crate::sync::RwLock;
 
 /// The states of the keys whose hashes begin alike.
@@ -16,35 +18,6 @@ pub(super) struct Shard {
     cursor: u32,
     /// Decisions since the last sweep that this shard asked for.
     calls: u32,
-}
-
-#[derive(Debug, Default)]
-struct Lists {
-    states: Vec<Option<State>>,
-    free: Vec<usize>,
-}
-
-/// What a key is known by in its shard: hash, then rule.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Tag(pub(super) u64);
-
-impl Tag {
-    /// The tag of `hash` under `rule`. A hash of zero is the crowd's, and nobody else's.
-    #[inline]
-    pub(super) fn new(hash: u64, rule: RuleId) -> Tag {
-        Tag((hash >> RULE_BITS).max(1) << RULE_BITS | u64::from(rule))
-    }
-
-    /// Under which the states of `rule` that had to make room are folded together.
-    const fn crowd(rule: RuleId) -> Tag {
-        Tag(rule as u64)
-    }
-}
-
-/// The rule in a tag.
-#[expect(clippy::cast_possible_truncation, reason = "the lower bits are the rule")]
-const fn rule_of(tag: u64) -> RuleId {
-    tag as RuleId
 }
 
 impl Shard {
@@ -352,8 +325,8 @@ impl Shard {
         match &self.lists {
             None => see(policy, &policy.unpack(self.slots.state(index))),
             Some(lists) => {
-                let state = lists.states.get(place(self.slots.state(index)));
-                state.and_then(Option::as_ref).map_or_else(T::default, |state| see(policy, state))
+                let state = lists.get(place(self.slots.state(index)));
+                state.map_or_else(T::default, |state| see(policy, state))
             }
         }
     }
@@ -391,39 +364,4 @@ impl Shard {
         }
         self.slots.remove(index);
     }
-}
-
-impl Lists {
-    fn take(&mut self, place: usize, policy: &Policy) -> State {
-        let taken = self.states.get_mut(place).and_then(Option::take);
-        taken.unwrap_or_else(|| policy.fresh())
-    }
-
-    fn put(&mut self, place: usize, state: State) {
-        if let Some(here) = self.states.get_mut(place) {
-            *here = Some(state);
-        }
-    }
-
-    fn add(&mut self, state: State) -> usize {
-        let Some(place) = self.free.pop() else {
-            self.states.push(Some(state));
-            return self.states.len() - 1;
-        };
-        self.put(place, state);
-        place
-    }
-
-    /// Gives the place back, and the list's memory with it.
-    fn free(&mut self, place: usize) {
-        if let Some(here) = self.states.get_mut(place) {
-            *here = None;
-            self.free.push(place);
-        }
-    }
-}
-
-/// The place of a list, as a slot holds it.
-fn place(state: [u64; 2]) -> usize {
-    usize::try_from(state[0]).unwrap_or(usize::MAX)
 }

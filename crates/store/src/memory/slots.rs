@@ -6,6 +6,8 @@
 //! Memory for the most slots is reserved at once and touched only as far as it is used, so nothing
 //! ever moves and no freed block stays behind.
 
+use super::tag::{RULE_BITS, hash_of};
+
 /// Slots of `stride` words, tag first. A tag of zero is an empty slot.
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -244,14 +246,6 @@ impl Slots {
         home(tag, self.len())
     }
 }
-
-/// The part of a tag that says where it lives; the rest tells apart the rules of one key.
-pub(super) const fn hash_of(tag: u64) -> u64 {
-    tag >> RULE_BITS
-}
-
-/// How many bits of a tag name the rule.
-pub(super) const RULE_BITS: u32 = 16;
 
 /// Where `tag` would like to be among `len` slots.
 #[inline]

@@ -5,8 +5,9 @@ use tidegate_core::Tick;
 use super::lock::{Guard, Lock};
 use super::prefetch::prefetch;
 use super::rule::{Book, RuleId, read};
-use super::shard::{Shard, Tag};
+use super::shard::Shard;
 use super::slots::home;
+use super::tag::Tag;
 use crate::key::Key;
 use crate::sync::{AtomicUsize, Ordering, RwLock};
 
