@@ -52,7 +52,7 @@ boundary-burst: the whole quota just before a window's edge, and again just afte
 algorithm       offered  admitted  worst minute  excess  ratio  smoothness  memory/key
 fixed-window        400       400    200 of 100    +100  2.00x          5%        16 B
 sliding-window      400       204    102 of 100      +2  1.02x         10%        16 B
-sliding-log         400       200    100 of 100    none  1.00x         10%       904 B
+sliding-log         400       200    100 of 100    none  1.00x         10%       912 B
 token-bucket        400       206    103 of 100      +3  1.03x         10%         8 B
 leaky-queue         400       206    100 of 100    none  1.00x        100%         8 B
 

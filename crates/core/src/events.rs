@@ -261,7 +261,7 @@ mod tests {
         let per = Span::from_secs(60);
         let bucket = per.get().div_ceil(16_384);
         let mut events = Events::default();
-        for index in 0..1_000_000 {
+        for index in 0..1_200_000 {
             let at = tick(index * 60);
             while events.oldest().is_some_and(|(passed, _)| passed.after(per) <= at) {
                 events.forget_oldest();
@@ -279,10 +279,10 @@ mod tests {
     fn what_was_kept_together_can_be_taken_back() {
         let per = Span::from_secs(60);
         let mut events = Events::default();
-        for index in 0..200_000 {
+        for index in 0..40_000 {
             events.record(tick(index * 60), 1, per);
         }
-        for index in 0..200_000 {
+        for index in (0..40_000).rev() {
             assert_eq!(events.take_back(tick(index * 60), 1, per), 1, "event {index}");
         }
         assert_eq!(events.newest(), None);

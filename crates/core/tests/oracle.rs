@@ -37,7 +37,8 @@ fn walk(kind: Kind, quota: Quota, rng: &mut Rng, steps: u32) -> u32 {
         });
         refused += u32::from(!decision.verdict.passes());
         if let Some(receipt) = receipt {
-            charged.push((receipt.at(), receipt.cost()));
+            assert_eq!((receipt.at(), receipt.cost()), (now, cost));
+            charged.push((now, cost));
             oracle.charge(now, cost);
         }
     }
