@@ -223,7 +223,8 @@ impl Policy {
     pub fn is_fresh(&self, state: &State, now: Tick) -> bool {
         match (&self.rule, &state.0) {
             (Rule::Line(it), Memory::Line(memory)) => it.is_fresh(*memory, now),
-            _ => self.forget_at(state) <= now,
+            // What would be forgotten at the end of time is never forgotten.
+            _ => self.forget_at(state) <= now && self.forget_at(state) < Tick::MAX,
         }
     }
 

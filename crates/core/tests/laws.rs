@@ -256,7 +256,9 @@ fn law_6_forgetting_is_safe_and_not_a_tick_too_late() {
         if moment.now < forget_at {
             let just_before = Tick::from_micros(forget_at.get() - 1);
             assert!(!moment.passes(just_before, decision.limit), "kept too long");
+            assert!(!moment.policy.is_fresh(&moment.after, just_before), "fresh too soon");
         }
+        assert!(moment.policy.is_fresh(&moment.after, at), "not fresh when it is forgotten");
     });
 }
 
@@ -418,5 +420,20 @@ fn law_8_three_algorithms_are_one_line() {
             assert_eq!(said.verdict.passes(), queued.verdict.passes());
             assert_eq!(said.remaining, queued.remaining);
         }
+    }
+}
+
+/// At the end of time the clock stands still: nothing is earned, and nothing is forgotten.
+#[test]
+fn law_7_the_end_of_time_pays_nothing() {
+    for kind in Kind::ALL {
+        let policy = policy(kind, Quota::per_minute(5));
+        let mut state = policy.fresh();
+        let mut passed = 0;
+        while passed < 100 && policy.decide(&mut state, Tick::MAX, 1).verdict.passes() {
+            passed += 1;
+        }
+        assert_eq!(passed, 5, "{kind}");
+        assert!(!policy.is_fresh(&state, Tick::MAX), "{kind}");
     }
 }

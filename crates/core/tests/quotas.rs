@@ -204,8 +204,16 @@ fn calendar_windows_start_where_the_caller_says() {
     assert_eq!(remaining_at(&policy, &state, 130), 10);
     let second = policy.decide(&mut state, Tick::from_micros(130), 4);
     assert_eq!(second.reset_after, Span::from_micros(28));
-    // A caller that is late with new boundaries lets nobody pass twice.
+    // A caller that is late with new boundaries lets nobody pass twice, and is never forgotten.
     assert_eq!(remaining_at(&policy, &state, 158), 6);
+    let late = policy.peek(&mut state.clone(), Tick::from_micros(200), 7);
+    assert_eq!(late.verdict, Verdict::Deny { retry_after: Span::MAX });
+    assert_eq!(late.reset_after, Span::MAX);
+    assert!(!policy.is_fresh(&state, Tick::from_micros(1 << 50)));
+    let mut refunded = state.clone();
+    let (_, receipt) = policy.decide_with_receipt(&mut refunded, Tick::from_micros(170), 5);
+    policy.refund(&mut refunded, Tick::from_micros(180), receipt.unwrap());
+    assert_eq!(remaining_at(&policy, &refunded, 181), 6);
     // With them, the count goes on in its own window, and the next one is new.
     let next = calendar(10, [130, 158, 189]);
     next.carry(&policy, &mut state, Tick::from_micros(140));
@@ -298,4 +306,111 @@ fn the_worse_of_two_states_is_worse_than_both() {
         let policy = Policy::new(kind, Quota::per_minute(1)).unwrap();
         assert_eq!(policy.worse(&policy.fresh(), &policy.fresh()), None);
     }
+}
+
+#[test]
+fn another_calendar_keeps_what_was_consumed_too() {
+    let (month, day) = (calendar(10, [100, 130, 158]), calendar(10, [110, 111, 112]));
+    let mut state = month.fresh();
+    month.decide(&mut state, Tick::from_micros(105), 7);
+    day.carry(&month, &mut state, Tick::from_micros(110));
+    assert_eq!(remaining_at(&day, &state, 110), 3);
+    assert_eq!(remaining_at(&day, &state, 111), 10);
+    // Boundaries that do not go on where the old ones were are another calendar.
+    let mut state = month.fresh();
+    month.decide(&mut state, Tick::from_micros(105), 7);
+    let shifted = calendar(10, [100, 131, 158]);
+    shifted.carry(&month, &mut state, Tick::from_micros(106));
+    assert_eq!(remaining_at(&shifted, &state, 107), 3);
+}
+
+#[test]
+fn windows_of_the_same_length_go_on_through_a_change() {
+    let early = Tick::from_micros(NOW.get() - NOW.get() % 60_000_000);
+    let late = early.after(Span::from_secs(30));
+    for kind in [Kind::FixedWindow, Kind::SlidingWindow, Kind::SlidingLog] {
+        let [old, new] = [10, 20].map(|cells| Policy::new(kind, Quota::per_minute(cells)).unwrap());
+        let mut state = old.fresh();
+        old.decide(&mut state, early, 8);
+        let mut untouched = state.clone();
+        new.carry(&old, &mut state, late);
+        // As if the new quota had been there from the start: nothing is booked anew.
+        for wait in [0, 29, 30, 31, 60, 89, 90] {
+            let at = late.after(Span::from_secs(wait));
+            assert_eq!(new.peek(&mut state, at, 0), new.peek(&mut untouched, at, 0), "{kind}");
+        }
+    }
+}
+
+#[test]
+fn what_has_left_a_log_does_not_come_back_under_a_longer_period() {
+    let [short, long] = [Span::from_secs(1), Span::from_secs(3_600)]
+        .map(|per| Policy::new(Kind::SlidingLog, Quota::new(10, per)).unwrap());
+    let mut state = short.fresh();
+    short.decide(&mut state, NOW, 8);
+    let later = NOW.after(Span::from_secs(2));
+    long.carry(&short, &mut state, later);
+    assert_eq!(long.peek(&mut state, later, 0).remaining, 10);
+}
+
+#[test]
+fn a_state_of_another_algorithm_counts_as_fresh() {
+    for from in Kind::ALL {
+        for to in Kind::ALL {
+            let quota = Quota::per_minute(10);
+            let (old, new) = (Policy::new(from, quota).unwrap(), Policy::new(to, quota).unwrap());
+            let mut state = old.fresh();
+            old.decide(&mut state, NOW, 10);
+            let kept = old.fresh() == new.fresh();
+            let expected = if kept { 0 } else { 10 };
+            assert_eq!(new.peek(&mut state, NOW, 0).remaining, expected, "{from} to {to}");
+            assert!(new.is_fresh(&old.fresh(), NOW));
+        }
+    }
+}
+
+/// One word, decided as a word, answers as the whole state does: and so does any damaged word,
+/// without a panic.
+#[test]
+fn a_word_is_decided_like_the_state_it_holds() {
+    for seed in 0..4_000 {
+        let mut rng = Rng::new(seed);
+        let quota = if seed % 2 == 0 { rng.small_quota() } else { rng.any_quota() };
+        let kind = if seed % 3 == 0 { Kind::LeakyQueue } else { Kind::TokenBucket };
+        let policy = Policy::new(kind, quota).unwrap();
+        let (mut word, mut state) = (0, policy.fresh());
+        let mut now = NOW;
+        for _ in 0..40 {
+            now = now.after(Span::from_micros(rng.below(1 + quota.per().get())));
+            let cost = rng.below_u32(policy.limit().saturating_add(2));
+            let before = state.clone();
+            let expected = policy.decide(&mut state, now, cost);
+            if policy.words() == 1 {
+                assert_eq!(policy.decide_word(&mut word, now, cost), expected);
+                assert_eq!([word, 0], policy.pack(&state));
+            } else if policy.pack(&before)[1] == 0 {
+                let mut wide = policy.pack(&before)[0];
+                assert_eq!(policy.decide_word(&mut wide, now, cost), expected);
+            }
+        }
+        for damaged in [u64::MAX, u64::MAX - 1, rng.next_u64()] {
+            let mut word = damaged;
+            policy.decide_word(&mut word, NOW, 1);
+            policy.decide(&mut policy.unpack([damaged, damaged]), Tick::default(), 1);
+        }
+    }
+}
+
+#[test]
+fn spans_and_durations_are_the_same_time() {
+    use core::time::Duration;
+    assert_eq!(Span::from(Duration::from_micros(1_500)), Span::from_micros(1_500));
+    assert_eq!(Span::from(Duration::from_nanos(1)), Span::from_micros(1), "rounded up");
+    assert_eq!(Span::from(Duration::MAX), Span::MAX);
+    assert_eq!(Duration::from(Span::from_millis(7)), Duration::from_millis(7));
+    assert_eq!(Span::from_micros(1).as_secs_ceil(), 1);
+    assert_eq!(Span::from_secs(2).as_secs_ceil(), 2);
+    assert_eq!(Span::from_micros(2_000_001).as_secs_ceil(), 3);
+    assert_eq!(Span::ZERO.to_string(), "0us");
+    assert_eq!(Tick::MAX.get(), 9_007_199_254_740_991);
 }

@@ -61,10 +61,13 @@ impl FixedWindow {
         Ok(FixedWindow { limit, windows: Windows::Calendar { boundaries } })
     }
 
-    /// Whether `other` has its windows in the same places, so that its counts mean the same.
-    pub(crate) fn is_aligned_with(&self, other: &FixedWindow) -> bool {
-        match (self.windows, other.windows) {
-            (Windows::Calendar { .. }, Windows::Calendar { .. }) => true,
+    /// Whether `old` has its windows in the same places, so that its counts mean the same: a
+    /// calendar may have gone on by one window.
+    pub(crate) fn is_aligned_with(&self, old: &FixedWindow) -> bool {
+        match (self.windows, old.windows) {
+            (Windows::Calendar { boundaries: new }, Windows::Calendar { boundaries: old }) => {
+                new == old || new[..2] == old[1..]
+            }
             (a, b) => a == b,
         }
     }
@@ -96,6 +99,16 @@ impl FixedWindow {
             }
         }
     }
+
+    /// Whether `now` is past all windows that the caller gave: where the last one ends is unknown.
+    fn is_overdue(&self, now: Tick) -> bool {
+        matches!(self.windows, Windows::Calendar { boundaries: [_, _, end] } if end <= now)
+    }
+
+    /// How long after `now` the window that starts at `start` ends.
+    fn ends_in(&self, start: Tick, now: Tick) -> Span {
+        if self.is_overdue(now) { Span::MAX } else { self.end_of(start).since(now) }
+    }
 }
 
 impl Algorithm for FixedWindow {
@@ -119,7 +132,7 @@ impl Algorithm for FixedWindow {
         } else if self.limit < cost {
             Verdict::Never
         } else {
-            Verdict::Deny { retry_after: self.end_of(count.start).since(now) }
+            Verdict::Deny { retry_after: self.ends_in(count.start, now) }
         }
     }
 
@@ -129,17 +142,24 @@ impl Algorithm for FixedWindow {
     }
 
     fn report(&self, count: &WindowCount, now: Tick) -> (u32, Span) {
-        (self.limit.saturating_sub(count.used), self.forget_at(count).since(now))
+        let reset_after = if count.used == 0 { Span::ZERO } else { self.ends_in(count.start, now) };
+        (self.limit.saturating_sub(count.used), reset_after)
     }
 
     fn refund(&self, count: &mut WindowCount, _: Tick, receipt: Receipt) {
-        if count.start <= receipt.at && receipt.at < self.end_of(count.start) {
+        let inside = receipt.at < self.end_of(count.start) || self.is_overdue(receipt.at);
+        if count.start <= receipt.at && inside {
             count.used = count.used.saturating_sub(receipt.cost);
         }
     }
 
     fn forget_at(&self, count: &WindowCount) -> Tick {
-        if count.used == 0 { Tick::default() } else { self.end_of(count.start) }
+        if count.used == 0 {
+            return Tick::default();
+        }
+        let end = self.end_of(count.start);
+        // The last window that the caller gave may go on for as long as it gives no other.
+        if self.is_overdue(end) { Tick::MAX } else { end }
     }
 
     fn worse(&self, a: &WindowCount, b: &WindowCount) -> Option<WindowCount> {

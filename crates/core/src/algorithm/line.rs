@@ -47,8 +47,7 @@ impl LineBucket {
         };
         let latest = Tick::MAX.get() as u128 * grains.tick() as u128;
         let burst = grains.burst() as u128 * grains.cell() as u128;
-        // Twice the burst, so that a debt and a cost can be added before they are compared.
-        let narrow = latest + 2 * burst <= u64::MAX as u128;
+        let narrow = latest + burst <= u64::MAX as u128;
         let (per_cell, per_tick) = (Divisor::new(grains.cell()), Divisor::new(grains.tick()));
         Ok(LineBucket { grains, per_cell, per_tick, overflow, narrow })
     }
@@ -103,7 +102,8 @@ impl LineBucket {
             return Verdict::Never;
         }
         let debt = self.debt(zero_at, now);
-        let over = (debt + self.in_cells(cost)).less(self.in_cells(self.grains.burst()));
+        let room: A = self.in_cells(self.grains.burst() - cost);
+        let over = debt.less(room);
         if A::ZERO < over {
             Verdict::Deny { retry_after: self.paid_in(over) }
         } else if A::ZERO < debt && self.overflow == Overflow::Queue {

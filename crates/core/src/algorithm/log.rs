@@ -59,7 +59,7 @@ impl Algorithm for LogLimit {
 
     fn settle(&self, log: &mut Log, now: Tick) {
         while let Some((passed, cells)) = log.events.oldest()
-            && self.leaves_at(passed) <= now
+            && self.per <= now.since(passed)
         {
             log.events.forget_oldest();
             log.used -= cells;
