@@ -3,6 +3,7 @@
 //! One thread for the whole process, started by the first one that waits, asleep until the next
 //! waker is due. Decisions never touch it, and no async runtime is needed.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, OnceLock, PoisonError};
 use std::task::Waker;
 use std::thread;
@@ -40,7 +41,8 @@ impl Alarm {
     }
 
     pub(crate) fn cancel(&self, id: WakeId) {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let removed = self.wakers.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        drop(removed);
     }
 
     fn run(&self) -> ! {
@@ -50,7 +52,10 @@ impl Alarm {
             let due = wakers.take_due(clock.now());
             if !due.is_empty() {
                 drop(wakers);
-                due.into_iter().for_each(Waker::wake);
+                for waker in due {
+                    // A waker that panics must not take everybody else's alarm with it.
+                    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                }
                 wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
                 continue;
             }

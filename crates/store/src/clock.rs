@@ -120,8 +120,9 @@ impl Anchor {
     /// Puts the counter forward to where the system's clock is.
     #[cold]
     fn see_to(&self) {
-        let steps = self.steps();
+        // In this order: a pause between the two makes it seem less behind, and never ahead.
         let elapsed = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let steps = self.steps();
         let behind = elapsed.saturating_sub(self.counted(steps));
         self.base.fetch_max(self.unix.saturating_add(behind), Ordering::Relaxed);
         self.see_to_at.store(steps.saturating_add(self.second), Ordering::Relaxed);
@@ -209,7 +210,8 @@ impl Clock for ManualClock {
     }
 
     fn cancel(&self, id: WakeId) {
-        lock(&self.wakers).remove(id);
+        let removed = lock(&self.wakers).remove(id);
+        drop(removed);
     }
 }
 
@@ -221,8 +223,9 @@ impl Wakers {
         id
     }
 
-    pub(crate) fn remove(&mut self, id: WakeId) {
-        self.pending.remove(&id);
+    /// Takes a waker out; it is to be dropped without a lock, since dropping may run anything.
+    pub(crate) fn remove(&mut self, id: WakeId) -> Option<Waker> {
+        self.pending.remove(&id)
     }
 
     /// The tick at which the first one is due.

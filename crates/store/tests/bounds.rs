@@ -1,7 +1,7 @@
 //! Bounded: a cap that holds, states that are forgotten, and floods that reset nobody.
 
 use tidegate_core::{Kind, Policy, Quota, Span, Tick, Verdict};
-use tidegate_store::{Key, MemoryStore};
+use tidegate_store::{Charge, Key, MemoryStore};
 
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
 
@@ -101,8 +101,8 @@ fn a_full_store_of_logs_refuses_newcomers_until_something_is_forgotten() {
 
 #[test]
 fn idle_keys_are_forgotten_by_the_work_of_other_keys() {
-    let store = MemoryStore::with_keys_max(200_000);
     for kind in Kind::ALL {
+        let store = MemoryStore::with_keys_max(200_000);
         let rule = store.rule(Policy::new(kind, Quota::per_second(10)).unwrap()).unwrap();
         for id in 0..50_000 {
             store.decide(&rule, store.key(id).unwrap(), NOW, 1);
@@ -116,7 +116,6 @@ fn idle_keys_are_forgotten_by_the_work_of_other_keys() {
             store.decide(&rule, hot, later, 1);
         }
         assert!(store.len() <= 3, "{kind}: {} of {idle} are still there", store.len());
-        store.reset(&rule, hot);
     }
 }
 
@@ -159,13 +158,36 @@ fn a_tiny_store_still_decides() {
 fn rules_run_out_with_an_error_that_says_what_to_do() {
     let store = MemoryStore::new();
     let policy = Policy::token_bucket(Quota::per_minute(5)).unwrap();
-    for _ in 0..65_535 {
-        store.rule(policy).unwrap();
-    }
+    let mut rules: Vec<_> = (0..65_535).map(|_| store.rule(policy).unwrap()).collect();
     assert_eq!(
         store.rule(policy).unwrap_err().to_string(),
-        "more than 65,535 rules and changes of rules: make a new store",
+        "a store has at most 65,535 rules: drop some, or use several stores",
     );
+    // A dropped one makes place, unless something is still owed under it.
+    let key = store.key("ada").unwrap();
+    store.decide(&rules[0], key, NOW, 5);
+    rules.drain(..2);
+    let rule = store.rule(policy).unwrap();
+    assert!(store.rule(policy).is_err());
+    assert_eq!(store.peek(&rule, key, NOW, 0).remaining, 5, "found another rule's state");
+}
+
+#[test]
+fn a_quota_can_be_changed_for_ever() {
+    let store = MemoryStore::new();
+    let policies = [100, 150].map(|cells| Policy::token_bucket(Quota::per_day(cells)).unwrap());
+    let first = store.rule(policies[0]).unwrap();
+    let key = store.key("ada").unwrap();
+    store.decide(&first, key, NOW, 40);
+    let mut rule = first.clone();
+    for change in 0..150_000 {
+        rule = store.change(&rule, policies[(change + 1) % 2], NOW).unwrap();
+        if change % 50 == 0 {
+            store.decide(&rule, key, NOW, 0);
+        }
+    }
+    assert_eq!(store.peek(&rule, key, NOW, 0).remaining, 60);
+    assert_eq!(store.peek(&first, key, NOW, 0).remaining, 60, "the old rule answers otherwise");
 }
 
 #[test]
@@ -174,7 +196,7 @@ fn overlong_keys_are_refused_with_an_error_that_says_what_to_do() {
     assert!(store.key("k".repeat(4_000)).is_ok());
     assert_eq!(
         store.key("k".repeat(5_000)).unwrap_err().to_string(),
-        "the key has 5001 bytes: at most 4096 are accepted; hash it, or key by something shorter",
+        "the key has 5000 bytes: at most 4096 are accepted; hash it, or key by something shorter",
     );
 }
 
@@ -186,11 +208,16 @@ fn keys_of_different_parts_differ() {
         store.key(("ab", "c")).unwrap(),
         store.key("abc").unwrap(),
         store.key(("abc", "")).unwrap(),
+        store.key(("", "abc")).unwrap(),
+        store.key(("abc", 0xFF_u8)).unwrap(),
+        store.key(("abc", 0xFF_u8, 0xFF_u8)).unwrap(),
         store.key((1_u8, 2_u8)).unwrap(),
         store.key(0x0201_u16).unwrap(),
         store.key((1_u32, 2_u32)).unwrap(),
         store.key(0x2_0000_0001_u64).unwrap(),
         store.key(0x2_0000_0001_u128).unwrap(),
+        store.key(((8_u128 << 64) | 7, 9_u64)).unwrap(),
+        store.key((7_u64, (8_u128 << 64) | 9)).unwrap(),
         store.key(vec![1_u8, 2]).unwrap(),
         store.key((vec![1_u8], 2_u8)).unwrap(),
         store.key(()).unwrap(),
@@ -200,4 +227,94 @@ fn keys_of_different_parts_differ() {
         assert!(!keys[..index].contains(key), "key {index} is another one");
     }
     assert_ne!(MemoryStore::new().key("abc").unwrap(), keys[2], "the seed is not random");
+}
+
+/// A flood, a change of quota in the middle of it, and another flood: what was owed stays owed.
+#[test]
+fn a_change_of_quota_at_the_cap_resets_nobody() {
+    let day = |cells| Policy::token_bucket(Quota::per_day(cells)).unwrap();
+    let log = Policy::new(Kind::SlidingLog, Quota::per_day(1_000)).unwrap();
+    for (changed, floods) in [(day(1_500), 40_000), (day(9_999), 40_000), (log, 1_000)] {
+        let store = MemoryStore::with_keys_max(2_000);
+        let mut rule = store.rule(day(1_000)).unwrap();
+        let indebted: Vec<(Key, u32)> =
+            (1..=900).map(|debt| (store.key(("indebted", debt)).unwrap(), debt)).collect();
+        for &(key, debt) in &indebted {
+            assert!(store.decide(&rule, key, NOW, debt).verdict.passes());
+        }
+        for spray in 0..40_000 {
+            store.decide(&rule, store.key(("spray", spray)).unwrap(), NOW, 3);
+        }
+        rule = store.change(&rule, changed, NOW).unwrap();
+        for spray in 0..floods {
+            store.decide(&rule, store.key(("more", spray)).unwrap(), NOW, 1);
+        }
+        for &(key, debt) in &indebted {
+            let left = store.peek(&rule, key, NOW, 0).remaining;
+            assert!(left <= changed.limit() - debt, "{changed:?}: {left} left after {debt}");
+        }
+    }
+}
+
+#[test]
+fn whoever_asks_by_an_old_rule_is_answered_by_the_new_one() {
+    let store = MemoryStore::new();
+    let old = store.rule(Policy::token_bucket(Quota::per_minute(10)).unwrap()).unwrap();
+    let key = store.key("ada").unwrap();
+    store.decide(&old, key, NOW, 1);
+    let new = Policy::token_bucket(Quota::per_minute(20)).unwrap();
+    let new = store.change(&old, new, NOW).unwrap();
+    let hour = NOW.after(Span::from_secs(3_600));
+    let mut passed = 0;
+    while store.decide(&old, key, hour, 1).verdict.passes() {
+        passed += 1;
+    }
+    assert_eq!(passed, 20);
+    assert!(!store.decide(&new, key, hour, 1).verdict.passes(), "paid twice");
+    let same = store.change(&new, *new.policy(), hour).unwrap();
+    assert_eq!(store.peek(&same, key, hour, 0).remaining, 0);
+}
+
+/// What was forgotten at a later tick is not fresh at an earlier one.
+#[test]
+fn a_clock_that_goes_back_behind_the_sweep_never_pays() {
+    let minute = Tick::from_micros(NOW.get() - NOW.get() % 60_000_000);
+    for kind in Kind::ALL {
+        let store = MemoryStore::with_keys_max(10_000);
+        let rule = store.rule(Policy::new(kind, Quota::per_minute(5)).unwrap()).unwrap();
+        let (key, other) = (store.key("ada").unwrap(), store.key("other").unwrap());
+        store.decide(&rule, key, minute, 5);
+        let later = minute.after(Span::from_secs(180));
+        for _ in 0..10_000 {
+            store.decide(&rule, other, later, 0);
+            store.decide(&rule, other, later, 1);
+        }
+        let earlier = minute.after(Span::from_secs(1));
+        store.decide(&rule, key, earlier, 5);
+        // Charged as of the later tick: by then a whole minute's cells, and not twice.
+        assert_eq!(store.peek(&rule, key, later, 0).remaining, 0, "{kind}");
+    }
+}
+
+#[test]
+fn an_answer_may_be_used_to_ask_again() {
+    let store = MemoryStore::new();
+    let rule = store.rule(Policy::token_bucket(Quota::per_minute(5)).unwrap()).unwrap();
+    let key = store.key("ada").unwrap();
+    let charges = [Charge { rule: &rule, key, cost: 2 }];
+    let _ = store.decide_all(&charges, NOW, |_, receipt| {
+        store.refund(&rule, key, NOW, receipt.unwrap());
+        store.rule(Policy::token_bucket(Quota::per_minute(1)).unwrap()).unwrap();
+    });
+    assert_eq!(store.peek(&rule, key, NOW, 0).remaining, 5);
+}
+
+#[test]
+fn an_absurd_cap_is_taken_as_a_large_one() {
+    let store = MemoryStore::with_keys_max(usize::MAX);
+    let rule = store.rule(Policy::token_bucket(Quota::per_minute(5)).unwrap()).unwrap();
+    for id in 0..10_000 {
+        assert!(store.decide(&rule, store.key(id).unwrap(), NOW, 1).verdict.passes());
+    }
+    assert_eq!(store.len(), 10_000);
 }

@@ -84,6 +84,37 @@ fn an_overlong_key_never_passes() {
 }
 
 #[test]
+fn a_key_for_a_rule_that_there_is_not_never_passes() {
+    let limiter = Limiter::builder().each("per-user", Quota::per_minute(5)).build().unwrap();
+    let misspelt = limiter.key("ada").key_for("per-usr", "bob");
+    assert_eq!(misspelt.clone().decide().verdict, Verdict::Never);
+    assert_eq!(misspelt.peek().verdict, Verdict::Never);
+    assert_eq!(limiter.key("ada").key_for("per-user", "bob").decide().remaining, 4);
+    assert_eq!(limiter.peek("ada").remaining, 5);
+}
+
+#[test]
+fn idle_keys_of_several_rules_are_forgotten_too() {
+    let (clock, for_limiter) = manual();
+    let limiter = Limiter::builder()
+        .each("rate", Quota::per_second(10))
+        .each("window", (Kind::SlidingWindow, Quota::per_second(10)))
+        .all("everyone", Quota::per_second(1_000_000))
+        .clock(for_limiter)
+        .build()
+        .unwrap();
+    for id in 0..20_000 {
+        limiter.decide(("idle", id));
+    }
+    assert!(40_000 <= limiter.keys());
+    clock.advance(Span::from_secs(10));
+    for _ in 0..300_000 {
+        limiter.decide("busy");
+    }
+    assert!(limiter.keys() <= 6, "{} are still there", limiter.keys());
+}
+
+#[test]
 fn a_pass_is_refunded_once_and_a_permit_released_when_dropped() {
     let (_, clock) = manual();
     let limiter = Limiter::builder()

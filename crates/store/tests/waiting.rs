@@ -231,3 +231,86 @@ fn threads_in_line_all_get_their_turn() {
     let took = limiter.now().since(start);
     assert!(Span::from_micros(199 * 500) <= took, "200 at 2,000 a second took {took}");
 }
+
+#[test]
+fn a_permit_that_comes_back_goes_to_the_first_in_line() {
+    let permits = (Kind::Concurrency, Quota::in_flight(1, Span::from_secs(60)));
+    let (limiter, clock) = limiter(|it| it.each("it", permits));
+    let held = limiter.key("ada").enter().unwrap();
+    // The lease outlasts the deadline, but the holder may be done before.
+    let mut first = Task::start(limiter.key("ada").acquire(Span::from_secs(10)));
+    let mut second = Task::start(limiter.key("ada").acquire(Span::from_secs(10)));
+    assert!(first.poll().is_pending() && second.poll().is_pending());
+    drop(held);
+    assert!(first.is_rung() && !second.is_rung());
+    let Poll::Ready(Ok(pass)) = first.poll() else { panic!("it was given back") };
+    assert!(second.is_rung());
+    assert!(second.poll().is_pending());
+    clock.advance(Span::from_secs(10));
+    let Poll::Ready(Err(decision)) = second.poll() else { panic!("its deadline has come") };
+    assert!(matches!(decision.verdict, Verdict::Deny { .. }));
+    drop(pass);
+}
+
+#[test]
+fn a_permit_of_everybody_wakes_the_lines_of_other_keys() {
+    let permits = (Kind::Concurrency, Quota::in_flight(1, Span::from_secs(60)));
+    let (limiter, _) = limiter(|it| it.all("it", permits));
+    let held = limiter.key("ada").enter().unwrap();
+    let mut waits = Task::start(limiter.key("bob").acquire(Span::from_secs(10)));
+    assert!(waits.poll().is_pending());
+    drop(held);
+    assert!(waits.is_rung());
+    assert!(passed(&waits.poll()));
+}
+
+#[test]
+fn a_raise_or_a_reset_wakes_whoever_waits() {
+    let (limiter, _) = limiter(|it| it.each("it", Quota::per_hour(1)));
+    limiter.decide("ada");
+    let mut waits = Task::start(limiter.key("ada").acquire(HOUR));
+    assert!(waits.poll().is_pending());
+    limiter.change("it", Quota::per_hour(2)).unwrap();
+    assert!(waits.is_rung());
+    assert!(passed(&waits.poll()));
+    let mut waits = Task::start(limiter.key("ada").acquire(HOUR));
+    assert!(waits.poll().is_pending());
+    limiter.reset("ada");
+    assert!(passed(&waits.poll()));
+}
+
+/// Whoever gives up is always refused, even where somebody who did not wait would pass.
+#[test]
+fn giving_up_is_never_told_as_a_pass() {
+    let (limiter, clock) = limiter(|it| it.each("it", Quota::per_second(10)));
+    limiter.key("ada").cost(9).decide();
+    let mut large = Task::start(limiter.key("ada").cost(10).acquire(HOUR));
+    let mut small = Task::start(limiter.key("ada").acquire(Span::from_millis(1)));
+    assert!(large.poll().is_pending() && small.poll().is_pending());
+    clock.advance(Span::from_millis(1));
+    let Poll::Ready(Err(decision)) = small.poll() else { panic!("its deadline has come") };
+    assert!(matches!(decision.verdict, Verdict::Deny { .. }), "{decision:?}");
+}
+
+/// An executor may poll, or drop, inside a wake: no lock may be held then.
+#[test]
+fn a_waker_may_come_back_to_the_limiter() {
+    struct Asks(Arc<Limiter>);
+    impl Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            let _ = Task::start(self.0.key("ada").acquire(HOUR)).poll();
+            self.0.decide("ada");
+        }
+    }
+    let (limiter, clock) = limiter(|it| it.each("it", Quota::per_second(1)));
+    let limiter = Arc::new(limiter);
+    limiter.decide("ada");
+    let waker = Waker::from(Arc::new(Asks(Arc::clone(&limiter))));
+    let mut first = Box::pin(limiter.key("ada").acquire(HOUR));
+    let mut second = Box::pin(limiter.key("ada").acquire(HOUR));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(first);
+    clock.advance(Span::from_secs(1));
+    drop(second);
+}

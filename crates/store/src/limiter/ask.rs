@@ -42,12 +42,14 @@ pub struct Ask<'a> {
     key: Result<Key, KeyTooLong>,
     cost: u32,
     others: ArrayVec<(usize, Result<Key, KeyTooLong>), LIMITS_MAX>,
+    /// Whether a key was given for a rule that there is not.
+    misnamed: bool,
 }
 
 impl<'a> Ask<'a> {
     #[inline]
     pub(super) fn new(limiter: &'a Limiter, key: Result<Key, KeyTooLong>) -> Ask<'a> {
-        Ask { limiter, key, cost: 1, others: ArrayVec::new() }
+        Ask { limiter, key, cost: 1, others: ArrayVec::new(), misnamed: false }
     }
 
     /// What the request costs, in cells. Without it, one; with zero, it only looks.
@@ -57,15 +59,17 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Another key for one of the rules. A name that no rule has is ignored.
+    /// Another key for one of the rules. With a name that no rule has, the request never passes.
     pub fn key_for(mut self, rule: &str, key: impl Hash) -> Ask<'a> {
         let named = self.limiter.rules.iter().position(|named| named.name() == rule);
-        if let Some(index) = named {
-            let key = self.limiter.store.key(key);
-            self.others.retain(|(other, _)| *other != index);
-            // As many places as there can be rules.
-            let _ = self.others.try_push((index, key));
-        }
+        let Some(index) = named else {
+            self.misnamed = true;
+            return self;
+        };
+        let key = self.limiter.store.key(key);
+        self.others.retain(|(other, _)| *other != index);
+        // As many places as there can be rules.
+        let _ = self.others.try_push((index, key));
         self
     }
 
@@ -75,6 +79,7 @@ impl<'a> Ask<'a> {
     pub fn decide(self) -> Decision {
         if let [rule] = &*self.limiter.rules
             && self.others.is_empty()
+            && !self.misnamed
             && rule.scope() == Scope::Each
             && let Ok(key) = self.key
         {
@@ -92,7 +97,7 @@ impl<'a> Ask<'a> {
     /// What [`Ask::decide`] would answer, without charging.
     pub fn peek(self) -> Decision {
         let now = self.limiter.now();
-        let Ok(keys) = self.keys() else { return too_long() };
+        let Some(keys) = self.keys() else { return never() };
         let mut answer = Answer::new(self.limiter);
         for (named, key) in self.limiter.rules.iter().zip(keys) {
             answer.add(self.limiter.store.peek(&named.present(), key, now, self.cost));
@@ -108,7 +113,7 @@ impl<'a> Ask<'a> {
         let (answer, receipts) = self.charged(self.limiter.now());
         match answer.decision() {
             decision if decision.verdict.passes() => {
-                Ok(Pass::new(self.limiter, decision, receipts))
+                Ok(Pass::new(self.limiter, decision, receipts, self.line()))
             }
             decision => Err(decision),
         }
@@ -129,7 +134,7 @@ impl<'a> Ask<'a> {
     }
 
     pub(super) fn reset(self) {
-        let Ok(keys) = self.keys() else { return };
+        let Some(keys) = self.keys() else { return };
         for (named, key) in self.limiter.rules.iter().zip(keys) {
             if named.scope() == Scope::Each {
                 self.limiter.store.reset(&named.present(), key);
@@ -146,8 +151,8 @@ impl<'a> Ask<'a> {
     pub(super) fn charged(&self, now: Tick) -> (Answer<'a>, Charged) {
         let mut answer = Answer::new(self.limiter);
         let mut receipts = Charged::new();
-        let Ok(keys) = self.keys() else {
-            answer.refuse(too_long());
+        let Some(keys) = self.keys() else {
+            answer.refuse(never());
             return (answer, receipts);
         };
         let rules: ArrayVec<Present<'_>, LIMITS_MAX> =
@@ -166,21 +171,22 @@ impl<'a> Ask<'a> {
         (answer, receipts)
     }
 
-    /// Every rule's key, in order.
-    fn keys(&self) -> Result<ArrayVec<Key, LIMITS_MAX>, KeyTooLong> {
+    /// Every rule's key, in order; `None` if one of them is too long or for a rule there is not.
+    fn keys(&self) -> Option<ArrayVec<Key, LIMITS_MAX>> {
         let of_rule = |(index, named): (usize, &NamedRule)| {
             let other = self.others.iter().find(|(other, _)| *other == index);
             match (other, named.scope()) {
-                (Some((_, key)), _) => *key,
-                (None, Scope::All) => self.limiter.store.key(()),
-                (None, Scope::Each) => self.key,
+                (Some((_, key)), _) => key.ok(),
+                (None, Scope::All) => self.limiter.store.key(()).ok(),
+                (None, Scope::Each) => self.key.ok(),
             }
         };
-        self.limiter.rules.iter().enumerate().map(of_rule).collect()
+        let keys = self.limiter.rules.iter().enumerate().map(of_rule).collect();
+        if self.misnamed { None } else { keys }
     }
 }
 
-/// A key that is too long never passes: waiting would not make it shorter.
-pub(super) fn too_long() -> Decision {
+/// What cannot be asked never passes: waiting would not make a key shorter, or a rule of a name.
+pub(super) fn never() -> Decision {
     Decision { verdict: Verdict::Never, limit: 0, remaining: 0, reset_after: Span::ZERO }
 }

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use tidegate_core::Decision;
 
 use super::Limiter;
-use super::ask::{Ask, too_long};
+use super::ask::{Ask, never};
 use super::rule::Scope;
 use crate::memory::{Charge, MemoryStore};
 
@@ -36,7 +36,7 @@ pub(super) fn decide<K: Hash>(
         }
         match key {
             Ok(key) => charges.push(Charge { rule, key, cost: 1 }),
-            Err(_) => each(too_long()),
+            Err(_) => each(never()),
         }
     }
     limiter.store.decide_batch(&charges, now, each);

@@ -11,7 +11,7 @@ mod wait;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use tidegate_core::{Decision, Policy, Tick};
+use tidegate_core::{Decision, Kind, Policy, Tick};
 
 use self::rule::{NamedRule, Scope};
 use self::wait::WaitList;
@@ -72,6 +72,9 @@ impl Limiter {
 
     /// Decides one request of one cell, and charges it if it passes.
     ///
+    /// A rule of [`Kind::Concurrency`] hands out a permit that lasts for its
+    /// lease; use [`Ask::enter`] to give it back earlier.
+    ///
     /// A key is a string, a number, or a tuple of anything that can be hashed. One that is longer
     /// than [`Key::BYTES_MAX`] never passes.
     #[inline]
@@ -85,7 +88,7 @@ impl Limiter {
         }
         // Not returned but written to a place of its own: so the numbers of the short way above
         // stay in registers, and those that nobody reads are not even worked out.
-        let mut answer = ask::too_long();
+        let mut answer = ask::never();
         self.decide_several(key, &mut answer);
         let Decision { verdict, limit, remaining, reset_after } = answer;
         Decision { verdict, limit, remaining, reset_after }
@@ -133,6 +136,7 @@ impl Limiter {
     /// Makes `key` fresh under every rule that counts each key.
     pub fn reset(&self, key: impl Hash) {
         self.key(key).reset();
+        self.waiting.wake_every_line();
     }
 
     /// Changes the policy of a rule for all its keys: what was consumed is kept.
@@ -150,7 +154,9 @@ impl Limiter {
     pub fn change(&self, rule: &str, policy: impl ToPolicy) -> Result<(), ChangeError> {
         let policy: Policy = policy.to_policy().map_err(ChangeError::Quota)?;
         let rule = self.rules.iter().find(|named| named.name() == rule);
-        rule.ok_or(ChangeError::UnknownRule)?.change(&self.store, policy, self.now())
+        rule.ok_or(ChangeError::UnknownRule)?.change(&self.store, policy, self.now())?;
+        self.waiting.wake_every_line();
+        Ok(())
     }
 
     /// The present tick of the limiter's clock.
@@ -165,6 +171,12 @@ impl Limiter {
     /// How many keys are remembered.
     pub fn keys(&self) -> usize {
         self.store.len()
+    }
+
+    /// Whether something that refuses now may pass before time alone allows it.
+    fn lends_permits(&self) -> bool {
+        let lends = |rule: &NamedRule| rule.present().policy().kind() == Kind::Concurrency;
+        self.rules.iter().any(lends)
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -18,11 +18,18 @@ pub struct Pass<'a> {
     limiter: &'a Limiter,
     decision: Decision,
     charged: Charged,
+    /// The key whose line may be waiting for what this gives back.
+    line: Option<Key>,
 }
 
 impl<'a> Pass<'a> {
-    pub(super) fn new(limiter: &'a Limiter, decision: Decision, charged: Charged) -> Pass<'a> {
-        Pass { limiter, decision, charged }
+    pub(super) fn new(
+        limiter: &'a Limiter,
+        decision: Decision,
+        charged: Charged,
+        line: Option<Key>,
+    ) -> Pass<'a> {
+        Pass { limiter, decision, charged, line }
     }
 
     /// The decision that let it pass.
@@ -36,13 +43,29 @@ impl<'a> Pass<'a> {
         self.give_back(|_| true);
     }
 
+    /// The same without waking anybody: for whoever holds the lock of the lines.
+    pub(super) fn refund_quietly(mut self) {
+        let now = self.limiter.now();
+        for (index, key, receipt) in self.charged.drain(..) {
+            self.limiter.store.refund(&self.limiter.rules[index].present(), key, now, receipt);
+        }
+    }
+
     fn give_back(&mut self, which: impl Fn(Kind) -> bool) {
         let now = self.limiter.now();
+        let (mut own, mut others) = (false, false);
         for (index, key, receipt) in self.charged.drain(..) {
             let rule = self.limiter.rules[index].present();
             if which(rule.policy().kind()) {
                 self.limiter.store.refund(&rule, key, now, receipt);
+                own |= self.line == Some(key);
+                others |= self.line != Some(key);
             }
+        }
+        if others {
+            self.limiter.waiting.wake_every_line();
+        } else if own {
+            self.limiter.waiting.wake_line(self.line);
         }
     }
 }

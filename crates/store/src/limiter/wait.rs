@@ -17,18 +17,19 @@ use super::ask::Ask;
 use super::pass::Pass;
 use crate::clock::WakeId;
 use crate::key::Key;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 
 /// Everybody who waits, by key.
 #[derive(Debug, Default)]
 pub(super) struct WaitList {
     lines: Mutex<Lines>,
+    /// How many wait. Most of the time nobody does, and then nothing is locked.
+    waiting: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Lines {
     by_key: HashMap<Key, VecDeque<Waiter>>,
-    waiting: usize,
     number: u64,
 }
 
@@ -67,6 +68,14 @@ enum Stage<'a> {
     Done,
 }
 
+/// What comes of asking.
+enum Turn<'a> {
+    Held { until: Tick, pass: Pass<'a> },
+    Passed { pass: Pass<'a> },
+    Refused(Decision),
+    Wait { until: Tick },
+}
+
 impl<'a> Acquire<'a> {
     pub(super) fn new(ask: Ask<'a>, within: Span) -> Acquire<'a> {
         Acquire { ask, within, deadline: None, stage: Stage::Asking, alarm: None }
@@ -80,58 +89,68 @@ impl<'a> Acquire<'a> {
         };
         let mut lines = lock(&limiter.waiting.lines);
         let now = limiter.now();
-        let wake_at = if lines.is_turn_of(key, &self.stage) {
-            let (answer, charged) = self.ask.charged(now);
-            let decision = answer.decision();
-            match decision.verdict {
-                Verdict::Allow | Verdict::Delay { .. } => {
-                    self.leave_line(&mut lines);
-                    drop(lines);
-                    let pass = Pass::new(limiter, decision, charged);
-                    return self.passed(pass, now, deadline, waker);
-                }
-                Verdict::Deny { retry_after } if now.after(retry_after) <= deadline => {
-                    now.after(retry_after)
-                }
-                Verdict::Deny { .. } | Verdict::Never => {
-                    self.leave_line(&mut lines);
-                    return Poll::Ready(Err(decision));
-                }
-            }
-        } else if deadline <= now {
-            let decision = self.ask.clone().peek();
-            self.leave_line(&mut lines);
-            return Poll::Ready(Err(decision));
+        let turn = if lines.is_turn_of(key, &self.stage) {
+            self.ask_store(now, deadline)
+        } else if now < deadline {
+            Turn::Wait { until: deadline }
         } else {
-            deadline
+            Turn::Refused(refused(self.ask.clone().peek(), Span::from_micros(1)))
         };
-        match lines.stand(key, &self.stage, waker) {
-            Some(number) => self.stage = Stage::InLine { number },
-            None => return Poll::Ready(Err(self.ask.clone().peek())),
-        }
+        let Turn::Wait { until } = turn else {
+            let left = self.leave_line(&mut lines);
+            drop(lines);
+            drop(left);
+            return self.end(turn, waker);
+        };
+        let stood = lines.stand(key, &self.stage, waker, &limiter.waiting.waiting);
         drop(lines);
-        self.set_alarm(wake_at, waker);
+        let Some((number, _replaced)) = stood else {
+            return Poll::Ready(Err(refused(self.ask.clone().peek(), Span::from_micros(1))));
+        };
+        self.stage = Stage::InLine { number };
+        self.set_alarm(until, waker);
         Poll::Pending
     }
 
-    /// It has passed: now, or after a delay that it is held for.
-    fn passed(
-        &mut self,
-        pass: Pass<'a>,
-        now: Tick,
-        deadline: Tick,
-        waker: &Waker,
-    ) -> Poll<Result<Pass<'a>, Decision>> {
-        let decision = pass.decision();
-        let Verdict::Delay { by } = decision.verdict else { return Poll::Ready(Ok(pass)) };
-        let until = now.after(by);
-        if deadline < until {
-            pass.refund();
-            return Poll::Ready(Err(decision));
+    fn ask_store(&self, now: Tick, deadline: Tick) -> Turn<'a> {
+        let limiter = self.ask.limiter;
+        let (answer, charged) = self.ask.charged(now);
+        let decision = answer.decision();
+        match decision.verdict {
+            Verdict::Allow => {
+                Turn::Passed { pass: Pass::new(limiter, decision, charged, self.ask.line()) }
+            }
+            Verdict::Delay { by } => {
+                let pass = Pass::new(limiter, decision, charged, self.ask.line());
+                let until = now.after(by);
+                if until <= deadline {
+                    return Turn::Held { until, pass };
+                }
+                pass.refund_quietly();
+                Turn::Refused(refused(decision, until.since(deadline)))
+            }
+            Verdict::Deny { retry_after } if now.after(retry_after) <= deadline => {
+                Turn::Wait { until: now.after(retry_after) }
+            }
+            // A permit may come back long before its lease ends.
+            Verdict::Deny { .. } if now < deadline && limiter.lends_permits() => {
+                Turn::Wait { until: deadline }
+            }
+            Verdict::Deny { .. } | Verdict::Never => Turn::Refused(decision),
         }
-        self.stage = Stage::Held { until, pass: Box::new(pass) };
-        self.set_alarm(until, waker);
-        Poll::Pending
+    }
+
+    fn end(&mut self, turn: Turn<'a>, waker: &Waker) -> Poll<Result<Pass<'a>, Decision>> {
+        match turn {
+            Turn::Passed { pass } => Poll::Ready(Ok(pass)),
+            Turn::Refused(decision) => Poll::Ready(Err(decision)),
+            Turn::Held { until, pass } => {
+                self.stage = Stage::Held { until, pass: Box::new(pass) };
+                self.set_alarm(until, waker);
+                Poll::Pending
+            }
+            Turn::Wait { .. } => Poll::Pending,
+        }
     }
 
     fn poll_held(&mut self, waker: &Waker) -> Poll<Result<Pass<'a>, Decision>> {
@@ -159,11 +178,15 @@ impl<'a> Acquire<'a> {
         }
     }
 
-    fn leave_line(&mut self, lines: &mut Lines) {
-        if let (Stage::InLine { number }, Some(key)) = (&self.stage, self.ask.line()) {
-            lines.leave(key, *number);
+    /// Leaves the line, if it is in one; what it returns is to be dropped without the lock.
+    fn leave_line(&mut self, lines: &mut Lines) -> Left {
+        let stage = std::mem::replace(&mut self.stage, Stage::Done);
+        match (stage, self.ask.line()) {
+            (Stage::InLine { number }, Some(key)) => {
+                lines.leave(key, number, &self.ask.limiter.waiting.waiting)
+            }
+            _ => Left::default(),
         }
-        self.stage = Stage::Done;
     }
 }
 
@@ -189,9 +212,10 @@ impl Drop for Acquire<'_> {
         self.stop_alarm();
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::InLine { number } => {
-                if let Some(key) = self.ask.line() {
-                    lock(&self.ask.limiter.waiting.lines).leave(key, number);
-                }
+                self.stage = Stage::InLine { number };
+                let waiting = &self.ask.limiter.waiting;
+                let left = self.leave_line(&mut lock(&waiting.lines));
+                drop(left);
             }
             Stage::Held { pass, .. } => pass.refund(),
             Stage::Asking | Stage::Done => {}
@@ -210,38 +234,99 @@ impl Lines {
         }
     }
 
-    /// Takes a place in the line, or stays in it with a new waker; `None` if too many wait.
-    fn stand(&mut self, key: Key, stage: &Stage<'_>, waker: &Waker) -> Option<u64> {
+    /// Takes a place in the line, or stays in it with a new waker; `None` if too many wait. The
+    /// waker that is replaced is to be dropped without the lock.
+    fn stand(
+        &mut self,
+        key: Key,
+        stage: &Stage<'_>,
+        waker: &Waker,
+        waiting: &AtomicUsize,
+    ) -> Option<(u64, Option<Waker>)> {
         if let Stage::InLine { number } = stage {
             let line = self.by_key.get_mut(&key)?;
-            let waiter = line.iter_mut().find(|waiter| waiter.number == *number)?;
-            waiter.waker.clone_from(waker);
-            return Some(*number);
+            let place = line.binary_search_by_key(number, |waiter| waiter.number).ok()?;
+            let replaced = std::mem::replace(&mut line[place].waker, waker.clone());
+            return Some((*number, Some(replaced)));
         }
-        if WAITING_MAX <= self.waiting {
+        if WAITING_MAX <= waiting.load(Ordering::Relaxed) {
             return None;
         }
-        self.waiting += 1;
+        waiting.fetch_add(1, Ordering::SeqCst);
         self.number += 1;
         let waiter = Waiter { number: self.number, waker: waker.clone() };
         self.by_key.entry(key).or_default().push_back(waiter);
-        Some(self.number)
+        Some((self.number, None))
     }
 
-    /// Leaves the line, and wakes whoever is first then.
-    fn leave(&mut self, key: Key, number: u64) {
-        let Some(line) = self.by_key.get_mut(&key) else { return };
-        let Some(place) = line.iter().position(|waiter| waiter.number == number) else { return };
-        line.remove(place);
-        self.waiting -= 1;
+    fn leave(&mut self, key: Key, number: u64, waiting: &AtomicUsize) -> Left {
+        let mut left = Left::default();
+        let Some(line) = self.by_key.get_mut(&key) else { return left };
+        let Ok(place) = line.binary_search_by_key(&number, |waiter| waiter.number) else {
+            return left;
+        };
+        left.removed = line.remove(place);
+        waiting.fetch_sub(1, Ordering::SeqCst);
         match line.front() {
             None => {
                 self.by_key.remove(&key);
             }
-            Some(next) if place == 0 => next.waker.wake_by_ref(),
+            Some(next) if place == 0 => left.next = Some(next.waker.clone()),
             Some(_) => {}
         }
+        left
     }
+}
+
+impl WaitList {
+    /// Wakes the first of a line: something has come back that it may be waiting for.
+    pub(super) fn wake_line(&self, key: Option<Key>) {
+        if 0 < self.waiting.load(Ordering::SeqCst) {
+            let lines = lock(&self.lines);
+            let line = key.and_then(|key| lines.by_key.get(&key));
+            let first = line.and_then(VecDeque::front).map(|first| first.waker.clone());
+            drop(lines);
+            first.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Wakes the first of every line.
+    pub(super) fn wake_every_line(&self) {
+        if 0 < self.waiting.load(Ordering::SeqCst) {
+            let lines = lock(&self.lines);
+            let firsts = lines.by_key.values().filter_map(VecDeque::front);
+            let firsts: Vec<Waker> = firsts.map(|first| first.waker.clone()).collect();
+            drop(lines);
+            firsts.into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+/// What is left of a place in a line: dropped, it wakes the next. Never under the lock, since a
+/// waker may run anything.
+#[derive(Debug, Default)]
+struct Left {
+    removed: Option<Waiter>,
+    next: Option<Waker>,
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        drop(self.removed.take());
+        if let Some(next) = self.next.take() {
+            next.wake();
+        }
+    }
+}
+
+/// `decision` as a refusal: whoever waited in vain is told to come back, even where somebody who
+/// did not wait would pass.
+fn refused(decision: Decision, at_least: Span) -> Decision {
+    let verdict = match decision.verdict {
+        Verdict::Allow | Verdict::Delay { .. } => Verdict::Deny { retry_after: at_least },
+        refusal => refusal,
+    };
+    Decision { verdict, ..decision }
 }
 
 /// Blocks the thread until `future` is done.

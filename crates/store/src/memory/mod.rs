@@ -20,12 +20,13 @@ mod slots;
 mod table;
 mod tag;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidegate_core::{Decision, Policy, Receipt, Tick};
 
 use self::rule::{Book, read};
-use self::shard::Shard;
+use self::shard::{Outside, Shard};
 use self::table::Table;
 use self::tag::Tag;
 use crate::key::{Key, KeyTooLong, Keys};
@@ -91,8 +92,10 @@ impl MemoryStore {
     ///
     /// It begins to make room a few percent before, when the first shard is full.
     pub fn with_keys_max(keys_max: usize) -> MemoryStore {
+        // More than any machine has room for is not reserved.
+        let keys_max = keys_max.min(1 << 32);
         let shards = (keys_max / MemoryStore::KEYS_PER_SHARD).max(2).next_power_of_two();
-        let (bits, keys_max) = (shards.trailing_zeros().min(20), keys_max.max(8));
+        let (bits, keys_max) = (shards.trailing_zeros().min(16), keys_max.max(8));
         MemoryStore {
             keys: Keys::new(),
             book: RwLock::default(),
@@ -105,10 +108,9 @@ impl MemoryStore {
         MemoryStore::with_keys_max(bytes_max / MemoryStore::BYTES_PER_KEY)
     }
 
-    /// Keeps states for `policy` from now on.
+    /// Keeps states for `policy` from now on, until the rule is dropped.
     pub fn rule(&self, policy: Policy) -> Result<Rule, TooManyRules> {
-        let id = self.book.write().unwrap_or_else(PoisonError::into_inner).add(policy)?;
-        Ok(Rule::new(id, policy))
+        self.named(|book| book.add(policy))
     }
 
     /// The rule that `rule` becomes under another policy: what was consumed until `now` is kept.
@@ -116,7 +118,23 @@ impl MemoryStore {
     /// Nothing stops and nothing is walked through: a key is carried over when it is next asked
     /// about. Whoever still asks by the old rule is answered by the new one.
     pub fn change(&self, rule: &Rule, policy: Policy, now: Tick) -> Result<Rule, TooManyRules> {
-        self.book.write().unwrap_or_else(PoisonError::into_inner).change(rule, policy, now)
+        self.named(|book| book.change(rule, policy, now))
+    }
+
+    /// Does what needs a new id. Once in 65,535 times that means to look which ones are free again.
+    fn named(&self, name: impl Fn(&mut Book) -> Option<Rule>) -> Result<Rule, TooManyRules> {
+        let write = || self.book.write().unwrap_or_else(PoisonError::into_inner);
+        let named = name(&mut write());
+        if let Some(rule) = named {
+            return Ok(rule);
+        }
+        // In this order: nobody can write under an id that nobody asks by already.
+        let unasked = write().unasked();
+        let mut written = HashSet::new();
+        self.tables.iter().for_each(|table| table.collect_rules(&mut written));
+        let mut book = write();
+        book.free(unasked.difference(&written).copied());
+        name(&mut book).ok_or(TooManyRules)
     }
 
     /// The key of `parts`; see [`Keys::key`].
@@ -128,7 +146,7 @@ impl MemoryStore {
     /// Decides one request, and charges it if it passes.
     #[inline]
     pub fn decide(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        if rule.table == 0 {
+        if rule.table == 0 && !rule.is_changed() {
             self.decide_word(rule, key, now, cost)
         } else {
             self.decide_with_receipt(rule, key, now, cost).0
@@ -144,20 +162,11 @@ impl MemoryStore {
         now: Tick,
         cost: u32,
     ) -> (Decision, Option<Receipt>) {
-        if rule.before.is_some() {
-            self.bring_over(rule, key);
-        }
-        let table = &self.tables[rule.table];
-        let place = table.place(key);
-        let mut shard = table.lock(place.shard);
-        let answer = shard.decide(rule, place.tag(rule.id), now, cost, &self.book);
-        table.note(place.shard, &shard);
-        let due = shard.counts_call();
-        drop(shard);
-        if due {
-            table.sweep(now, &self.book);
-        }
-        answer.unwrap_or_else(|| self.decide_with_receipt(&self.latest(rule), key, now, cost))
+        self.with_shard(rule, key, |table, shard, rule, tag| {
+            let outside = Outside { book: &read(&self.book), table };
+            let answer = shard.decide(rule, tag, now, cost, &outside);
+            (answer, shard.counts_call().then_some(now))
+        })
     }
 
     /// The way of a key that is known, under a state of one word: that of nearly every decision.
@@ -182,9 +191,9 @@ impl MemoryStore {
         decision
     }
 
-    /// What `rule` has become.
-    fn latest(&self, rule: &Rule) -> Arc<Rule> {
-        read(&self.book).latest(rule).unwrap_or_else(|| Arc::new(rule.clone()))
+    /// What `rule` has become, if it was changed.
+    fn latest(&self, rule: &Rule) -> Option<Arc<Rule>> {
+        if rule.is_changed() { read(&self.book).latest(rule) } else { None }
     }
 
     /// Decides many requests, each by itself, in their order. Faster than one by one: the memory
@@ -207,19 +216,21 @@ impl MemoryStore {
 
     /// What [`MemoryStore::decide`] would answer, without charging.
     pub fn peek(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        self.with_shard(rule, key, |shard, rule, tag| {
-            rule.policy.peek(&mut shard.load(rule, tag), now, cost)
-        })
+        self.with_shard(rule, key, |_, shard, rule, tag| (shard.peek(rule, tag, now, cost), None))
     }
 
     /// Gives back what was charged: never above full, never into another window.
     pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) {
-        self.with_shard(rule, key, |shard, rule, tag| shard.refund(rule, tag, now, receipt));
+        let mut receipt = Some(receipt);
+        self.with_shard(rule, key, |_, shard, rule, tag| {
+            let receipt = receipt.take();
+            (receipt.map(|receipt| shard.refund(rule, tag, now, receipt)), None)
+        });
     }
 
-    /// Forgets a key: it is fresh again.
+    /// Forgets a key: it is as good as one that was never seen.
     pub fn reset(&self, rule: &Rule, key: Key) {
-        self.with_shard(rule, key, Shard::forget);
+        self.with_shard(rule, key, |_, shard, rule, tag| (shard.forget(rule, tag), None));
     }
 
     /// How many states are kept.
@@ -232,23 +243,37 @@ impl MemoryStore {
         self.len() == 0
     }
 
-    /// Does `work` in the shard of `key`, by what `rule` has become.
+    /// Does `work` in the shard of `key`, by what `rule` has become, and sweeps if that is due.
     fn with_shard<T>(
         &self,
         rule: &Rule,
         key: Key,
-        work: impl FnOnce(&mut Shard, &Rule, Tag) -> T,
+        mut work: impl FnMut(&Table, &mut Shard, &Rule, Tag) -> (T, Option<Tick>),
     ) -> T {
-        let rule = &*self.latest(rule);
-        if rule.before.is_some() {
+        loop {
+            let latest = self.latest(rule);
+            let rule = latest.as_deref().unwrap_or(rule);
             self.bring_over(rule, key);
+            let table = &self.tables[rule.table];
+            let place = table.place(key);
+            let mut shard = table.lock(place.shard);
+            // Changed since: its keys may be elsewhere by now.
+            if rule.is_changed() {
+                continue;
+            }
+            let (answer, due) = work(table, &mut shard, rule, place.tag(rule.id));
+            table.note(place.shard, &shard);
+            drop(shard);
+            if let Some(now) = due {
+                self.sweep(now);
+            }
+            return answer;
         }
-        let table = &self.tables[rule.table];
-        let place = table.place(key);
-        let mut shard = table.lock(place.shard);
-        let answer = work(&mut shard, rule, place.tag(rule.id));
-        table.note(place.shard, &shard);
-        answer
+    }
+
+    /// Sweeps a little of every table: one that nobody uses any more forgets as well.
+    fn sweep(&self, now: Tick) {
+        self.tables.iter().for_each(|table| table.sweep(now, &self.book));
     }
 }
 

@@ -1,12 +1,13 @@
 //! The rules of a store: which policy a state lives under, and which it lived under before.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tidegate_core::{Policy, State, Tick};
 
-use crate::sync::{PoisonError, RwLock};
+use crate::sync::{AtomicBool, Ordering, PoisonError, RwLock};
 
 /// A policy that a store keeps states for.
 ///
@@ -19,14 +20,27 @@ pub struct Rule {
     pub(super) table: usize,
     /// What this rule was before its quota changed, latest first; nothing for most.
     pub(super) before: Option<Arc<[Before]>>,
+    /// Which of the tables keep states from before.
+    pub(super) moved_from: [bool; 3],
+    life: Arc<Life>,
+}
+
+/// Alive for as long as somebody may ask by an id.
+#[derive(Debug, Default)]
+struct Life {
+    /// Whether the rule has become another one.
+    changed: AtomicBool,
 }
 
 /// What a rule was until its policy was changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Before {
     pub(super) id: RuleId,
     pub(super) policy: Policy,
     pub(super) until: Tick,
+    /// Keeps the id from being given to another rule.
+    #[expect(dead_code, reason = "held, not read")]
+    life: Arc<Life>,
 }
 
 /// Names a rule in a tag. Zero names none, so that no tag is zero.
@@ -36,18 +50,23 @@ pub(super) type RuleId = u16;
 #[derive(Debug, Default)]
 pub(super) struct Book {
     entries: Vec<Entry>,
+    /// Ids that nobody asks by and no state is written under.
+    free: Vec<RuleId>,
 }
 
 #[derive(Debug)]
 struct Entry {
     policy: Policy,
-    /// What the rule has become, if its policy was changed.
+    /// What the rule has become, if its policy was changed: the latest, or one that was changed
+    /// itself so often that it has lost sight of this one.
     next: Option<Arc<Rule>>,
+    life: Weak<Life>,
 }
 
 impl Rule {
-    pub(super) fn new(id: RuleId, policy: Policy) -> Rule {
-        Rule { id, policy, table: table_of(&policy), before: None }
+    fn new(id: RuleId, policy: Policy) -> Rule {
+        let table = table_of(&policy);
+        Rule { id, policy, table, before: None, moved_from: [false; 3], life: Arc::default() }
     }
 
     /// What this rule was before its quota changed, latest first.
@@ -75,17 +94,28 @@ impl Rule {
         }
     }
 
-    /// The rule that this one becomes under `policy` from `now` on.
-    pub(super) fn becomes(&self, id: RuleId, policy: Policy, now: Tick) -> Rule {
-        let old = Before { id: self.id, policy: self.policy, until: now };
-        let kept = self.before().iter().take(Rule::CHANGES_MAX - 1).copied();
-        let before = std::iter::once(old).chain(kept).collect();
-        Rule { before: Some(before), ..Rule::new(id, policy) }
+    /// Whether the rule has become another one.
+    #[inline]
+    pub(super) fn is_changed(&self) -> bool {
+        self.life.changed.load(Ordering::Acquire)
+    }
+
+    /// Makes `next` what this rule becomes from `now` on.
+    fn becomes(&self, mut next: Rule, now: Tick) -> Rule {
+        let (id, policy, life) = (self.id, self.policy, Arc::clone(&self.life));
+        let old = Before { id, policy, until: now, life };
+        let kept = self.before().iter().take(Rule::CHANGES_MAX - 1).cloned();
+        let before: Arc<[Before]> = std::iter::once(old).chain(kept).collect();
+        for table in before.iter().map(|before| table_of(&before.policy)) {
+            next.moved_from[table] |= table != next.table;
+        }
+        next.before = Some(before);
+        next
     }
 
     /// How many changes of a quota are remembered. States that nobody has asked about since the
     /// one before count as fresh.
-    const CHANGES_MAX: usize = 64;
+    const CHANGES_MAX: usize = 256;
 }
 
 /// Which table keeps the states of `policy`: that of one word, of two, or of lists.
@@ -98,26 +128,36 @@ pub(super) fn table_of(policy: &Policy) -> usize {
 }
 
 impl Book {
-    /// Writes `policy` down and names it.
-    pub(super) fn add(&mut self, policy: Policy) -> Result<RuleId, TooManyRules> {
-        let id = RuleId::try_from(self.entries.len() + 1).map_err(|_| TooManyRules)?;
-        self.entries.push(Entry { policy, next: None });
-        Ok(id)
+    /// Writes `policy` down and names it; `None` if there is no id left.
+    pub(super) fn add(&mut self, policy: Policy) -> Option<Rule> {
+        let id = match RuleId::try_from(self.entries.len() + 1) {
+            Ok(id) => id,
+            Err(_) => self.free.pop()?,
+        };
+        let rule = Rule::new(id, policy);
+        let entry = Entry { policy, next: None, life: Arc::downgrade(&rule.life) };
+        match self.entries.get_mut(usize::from(id) - 1) {
+            Some(free) => *free = entry,
+            None => self.entries.push(entry),
+        }
+        Some(rule)
     }
 
-    /// Changes the policy of `rule` from `now` on, and writes down what it has become.
-    pub(super) fn change(
-        &mut self,
-        rule: &Rule,
-        policy: Policy,
-        now: Tick,
-    ) -> Result<Rule, TooManyRules> {
+    /// Changes the policy of `rule` from `now` on, and writes down what it has become; `None` if
+    /// there is no id left.
+    pub(super) fn change(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Option<Rule> {
         let rule = self.latest(rule).map_or_else(|| rule.clone(), |latest| (*latest).clone());
-        let next = rule.becomes(self.add(policy)?, policy, now);
-        if let Some(entry) = self.entries.get_mut(usize::from(rule.id) - 1) {
-            entry.next = Some(Arc::new(next.clone()));
+        if rule.policy == policy {
+            return Some(rule);
         }
-        Ok(next)
+        let next = Arc::new(rule.becomes(self.add(policy)?, now));
+        for id in next.before().iter().map(|before| before.id) {
+            if let Some(entry) = self.entries.get_mut(usize::from(id) - 1) {
+                entry.next = Some(Arc::clone(&next));
+            }
+        }
+        rule.life.changed.store(true, Ordering::Release);
+        Some((*next).clone())
     }
 
     /// What `rule` has become, if it was changed.
@@ -134,18 +174,37 @@ impl Book {
         Some(&self.entry(id)?.policy)
     }
 
+    /// The ids that nobody asks by any more.
+    ///
+    /// First every changed rule is told what it is by now, so that none keeps alive what is between.
+    pub(super) fn unasked(&mut self) -> HashSet<RuleId> {
+        for index in 0..self.entries.len() {
+            if let Some(next) = self.entries[index].next.clone() {
+                let latest = self.latest(&next).unwrap_or(next);
+                self.entries[index].next = Some(latest);
+            }
+        }
+        let unasked = |(_, entry): &(RuleId, &Entry)| entry.life.strong_count() == 0;
+        (1..=RuleId::MAX).zip(&self.entries).filter(unasked).map(|(id, _)| id).collect()
+    }
+
+    /// Gives ids free: nobody asks by them, and no state is written under them.
+    pub(super) fn free(&mut self, ids: impl Iterator<Item = RuleId>) {
+        self.free = ids.collect();
+    }
+
     fn entry(&self, id: RuleId) -> Option<&Entry> {
         self.entries.get(usize::from(id).checked_sub(1)?)
     }
 }
 
-/// More rules, or more changes of rules, than a store can name.
+/// More rules than a store can name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TooManyRules;
 
 impl fmt::Display for TooManyRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("more than 65,535 rules and changes of rules: make a new store")
+        f.write_str("a store has at most 65,535 rules: drop some, or use several stores")
     }
 }
 

@@ -6,12 +6,16 @@ use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Limit, Receipt, Span, State, Tick, Verdict, decide_all};
 
 use super::lock::Guard;
-use super::rule::{Before, Book, read, table_of};
-use super::shard::Shard;
+use super::rule::{Book, read};
+use super::shard::{Outside, Shard};
+use super::tag::Tag;
 use super::{Charge, MemoryStore, Rule};
 use crate::key::Key;
 
 const LIMITS_MAX: usize = MemoryStore::LIMITS_MAX;
+
+/// What each limit said, and the receipt of what it charged.
+type Answers = ArrayVec<(Decision, Option<Receipt>), LIMITS_MAX>;
 
 /// Which shard of which table.
 type Where = (usize, usize);
@@ -25,9 +29,8 @@ impl MemoryStore {
     /// Decides one request by several limits: it passes all of them, or is charged to none.
     ///
     /// Each limit's own answer is given to `each`, in order; one that does not pass was violated.
-    /// If all pass, so are the receipts to refund them by.
-    /// Each rule is named at most once for a key. More than [`MemoryStore::LIMITS_MAX`] limits are
-    /// never let pass.
+    /// If all pass, so are the receipts to refund them by. Each rule is named at most once for a
+    /// key. More than [`MemoryStore::LIMITS_MAX`] limits are never let pass.
     pub fn decide_all(
         &self,
         charges: &[Charge<'_>],
@@ -37,82 +40,105 @@ impl MemoryStore {
         if LIMITS_MAX < charges.len() {
             return Verdict::Never;
         }
+        loop {
+            let latest: ArrayVec<Option<Arc<Rule>>, LIMITS_MAX> =
+                charges.iter().map(|charge| self.latest(charge.rule)).collect();
+            let present = charges.iter().zip(&latest).map(|(charge, latest)| Charge {
+                rule: latest.as_deref().unwrap_or(charge.rule),
+                ..*charge
+            });
+            let present: ArrayVec<Charge<'_>, LIMITS_MAX> = present.collect();
+            if let Some((verdict, answers)) = self.try_decide_all(&present, now) {
+                // No lock is held any more: whoever is called may ask again.
+                answers.into_iter().for_each(|(answer, receipt)| each(answer, receipt));
+                return verdict;
+            }
+        }
+    }
+
+    /// The same by rules that are the present ones; `None` if one of them is not any more.
+    fn try_decide_all(&self, charges: &[Charge<'_>], now: Tick) -> Option<(Verdict, Answers)> {
         for charge in charges {
             self.bring_over(charge.rule, charge.key);
         }
         let mut locked = self.lock_together(charges);
-        let book = read(&self.book);
-        if charges.iter().any(|charge| book.latest(charge.rule).is_some()) {
-            drop((book, locked));
-            return self.decide_all_latest(charges, now, &mut each);
+        if charges.iter().any(|charge| charge.rule.is_changed()) {
+            return None;
         }
-        let load = |charge| self.load(&mut locked, charge);
-        let mut states: ArrayVec<State, LIMITS_MAX> = charges.iter().map(load).collect();
+        let taken = charges.iter().map(|charge| {
+            let (at, tag) = self.place_of(charge);
+            locked.shard(at).take_out(charge.rule, tag)
+        });
+        let (mut states, known): (ArrayVec<State, LIMITS_MAX>, ArrayVec<bool, LIMITS_MAX>) =
+            taken.unzip();
         let limits = charges.iter().zip(&mut states);
         let mut limits: ArrayVec<Limit<'_>, LIMITS_MAX> = limits
             .map(|(charge, state)| Limit::new(&charge.rule.policy, state, charge.cost))
             .collect();
-        if let Err(retry_after) = self.prepare(&mut locked, charges, now, &book) {
-            return Verdict::Deny { retry_after };
-        }
-        let verdict = decide_all(&mut limits, now);
-        for limit in &mut limits {
-            if let Some(answer) = limit.answer() {
-                each(answer, limit.take_receipt());
-            }
-        }
+        let mut verdict = decide_all(&mut limits, now);
+        let mut answers: Answers = limits
+            .iter_mut()
+            .filter_map(|limit| limit.answer().map(|answer| (answer, limit.take_receipt())))
+            .collect();
         drop(limits);
-        if verdict.passes() {
-            for (charge, state) in charges.iter().zip(states).filter(|(it, _)| 0 < it.cost) {
-                self.keep(&mut locked, charge, state, now, &book);
+        let book = read(&self.book);
+        if verdict.passes()
+            && let Err((index, retry_after)) =
+                self.make_room(&mut locked, charges, &known, now, &book)
+        {
+            verdict = Verdict::Deny { retry_after };
+            answers.iter_mut().for_each(|(_, receipt)| *receipt = None);
+            answers[index].0 = Decision { verdict, remaining: 0, ..answers[index].0 };
+        }
+        for ((charge, state), known) in charges.iter().zip(states).zip(known) {
+            let (at, tag) = self.place_of(charge);
+            let shard = locked.shard(at);
+            let changed = verdict.passes() && 0 < charge.cost;
+            // A list was moved out, and goes back in any case.
+            if known && (changed || charge.rule.policy.words() == 0) {
+                shard.give_back(charge.rule, tag, state);
+            } else if changed {
+                let outside = Outside { book: &book, table: &self.tables[at.0] };
+                shard.add(tag, &charge.rule.policy, state, now, &outside);
+                self.tables[at.0].note(at.1, shard);
             }
         }
-        verdict
-    }
-
-    /// The same by what the rules have become.
-    fn decide_all_latest(
-        &self,
-        charges: &[Charge<'_>],
-        now: Tick,
-        each: &mut dyn FnMut(Decision, Option<Receipt>),
-    ) -> Verdict {
-        let latest: ArrayVec<Arc<Rule>, LIMITS_MAX> =
-            charges.iter().map(|charge| self.latest(charge.rule)).collect();
-        let charges: ArrayVec<Charge<'_>, LIMITS_MAX> =
-            charges.iter().zip(&latest).map(|(charge, rule)| Charge { rule, ..*charge }).collect();
-        self.decide_all(&charges, now, each)
+        drop(book);
+        let due = locked.shards.iter_mut().any(|(_, shard)| shard.counts_call());
+        drop(locked);
+        if due {
+            self.sweep(now);
+        }
+        Some((verdict, answers))
     }
 
     /// Moves what is known of `key` from the table of an earlier policy to that of the present one.
     ///
     /// A change of quota can change how many words a state takes. Both shards are held meanwhile,
     /// so that nobody finds the key in neither.
+    #[inline]
     pub(super) fn bring_over(&self, rule: &Rule, key: Key) {
-        let to = rule.table;
-        for from in 0..self.tables.len() {
-            let left = |before: &Before| table_of(&before.policy) == from;
-            if from == to || !rule.before().iter().any(left) {
-                continue;
+        if rule.before.is_some() {
+            for from in (0..self.tables.len()).filter(|&from| rule.moved_from[from]) {
+                self.bring_from(from, rule, key);
             }
-            let (low, high) = (from.min(to), from.max(to));
-            let place = self.tables[low].place(key);
-            let mut low_shard = self.tables[low].lock(place.shard);
-            let mut high_shard = self.tables[high].lock(place.shard);
-            let (old, new) = if low == from {
-                (&mut low_shard, &mut high_shard)
-            } else {
-                (&mut high_shard, &mut low_shard)
-            };
-            new.inherit(old, rule, place.tag(rule.id));
-            self.tables[to].note(place.shard, new);
         }
+    }
+
+    fn bring_from(&self, from: usize, rule: &Rule, key: Key) {
+        let to = rule.table;
+        let place = self.tables[to].place(key);
+        let low = self.tables[from.min(to)].lock(place.shard);
+        let high = self.tables[from.max(to)].lock(place.shard);
+        let (mut old, mut new) = if from < to { (low, high) } else { (high, low) };
+        new.inherit(&mut old, rule, place.tag(rule.id));
+        self.tables[to].note(place.shard, &new);
     }
 
     /// Locks every shard that `charges` need, in one order for everybody: nobody waits in a circle.
     fn lock_together(&self, charges: &[Charge<'_>]) -> Locked<'_> {
         let mut wanted: ArrayVec<Where, LIMITS_MAX> =
-            charges.iter().map(|charge| self.place_of(charge)).collect();
+            charges.iter().map(|charge| self.place_of(charge).0).collect();
         wanted.sort_unstable();
         let mut shards: ArrayVec<(Where, Guard<'_, Shard>), LIMITS_MAX> = ArrayVec::new();
         for at in wanted {
@@ -123,48 +149,32 @@ impl MemoryStore {
         Locked { shards }
     }
 
-    fn place_of(&self, charge: &Charge<'_>) -> Where {
+    fn place_of(&self, charge: &Charge<'_>) -> (Where, Tag) {
         let table = charge.rule.table;
-        (table, self.tables[table].place(charge.key).shard)
+        let place = self.tables[table].place(charge.key);
+        ((table, place.shard), place.tag(charge.rule.id))
     }
 
-    fn load(&self, locked: &mut Locked<'_>, charge: &Charge<'_>) -> State {
-        let (at @ (table, _), rule) = (self.place_of(charge), charge.rule);
-        let tag = self.tables[table].place(charge.key).tag(rule.id);
-        locked.shard(at).load(rule, tag)
-    }
-
-    /// Sees to it that every state can be kept; if one cannot, says how long it takes until it can.
-    fn prepare(
+    /// Makes room for every key that is new; if there is none, says for which, and how long it
+    /// takes until there might be.
+    fn make_room(
         &self,
         locked: &mut Locked<'_>,
         charges: &[Charge<'_>],
+        known: &[bool],
         now: Tick,
         book: &Book,
-    ) -> Result<(), Span> {
-        for charge in charges.iter().filter(|charge| 0 < charge.cost) {
-            let at = self.place_of(charge);
-            let tag = self.tables[at.0].place(charge.key).tag(charge.rule.id);
-            let here = |other: &&Charge<'_>| self.place_of(other) == at;
-            let most = charges.iter().filter(here).count();
-            locked.shard(at).prepare(charge.rule, tag, now, most, book)?;
+    ) -> Result<(), (usize, Span)> {
+        let is_new = |index: usize| !known[index] && 0 < charges[index].cost;
+        for index in (0..charges.len()).filter(|&index| is_new(index)) {
+            let (at, _) = self.place_of(&charges[index]);
+            let here = |&other: &usize| is_new(other) && self.place_of(&charges[other]).0 == at;
+            let count = (0..charges.len()).filter(here).count();
+            let outside = Outside { book, table: &self.tables[at.0] };
+            let room = locked.shard(at).make_room(now, count, &outside);
+            room.map_err(|retry_after| (index, retry_after))?;
         }
         Ok(())
-    }
-
-    fn keep(
-        &self,
-        locked: &mut Locked<'_>,
-        charge: &Charge<'_>,
-        state: State,
-        now: Tick,
-        book: &Book,
-    ) {
-        let at @ (table, index) = self.place_of(charge);
-        let tag = self.tables[table].place(charge.key).tag(charge.rule.id);
-        let shard = locked.shard(at);
-        shard.keep(charge.rule, tag, state, now, book);
-        self.tables[table].note(index, shard);
     }
 }
 

@@ -3,10 +3,16 @@
 use tidegate_core::{Decision, Policy, Receipt, Span, State, Tick, Verdict};
 
 use super::lists::{Lists, place};
-use super::rule::{Book, Rule, read};
+use super::rule::{Book, Rule};
 use super::slots::Slots;
+use super::table::Table;
 use super::tag::{Tag, hash_of, rule_of};
-use crate::sync::RwLock;
+
+/// What a shard has to know of what is around it.
+pub(super) struct Outside<'a> {
+    pub(super) book: &'a Book,
+    pub(super) table: &'a Table,
+}
 
 /// The states of the keys whose hashes begin alike.
 #[derive(Debug)]
@@ -49,23 +55,22 @@ impl Shard {
         true
     }
 
-    /// Decides one request, and charges it if it passes. `None` if the rule has become another one
-    /// meanwhile, which is to be asked instead.
+    /// Decides one request, and charges it if it passes.
     pub(super) fn decide(
         &mut self,
         rule: &Rule,
         tag: Tag,
         now: Tick,
         cost: u32,
-        book: &RwLock<Book>,
-    ) -> Option<(Decision, Option<Receipt>)> {
+        outside: &Outside<'_>,
+    ) -> (Decision, Option<Receipt>) {
         let Ok(index) = self.find(rule, tag) else {
-            return self.decide_new(rule, tag, now, cost, book);
+            return self.decide_new(rule, tag, now.max(outside.table.swept_at()), cost, outside);
         };
         let mut state = self.take(index, &rule.policy);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
         self.put(index, &rule.policy, state);
-        Some(answer)
+        answer
     }
 
     /// The state of a key that is here, where states are of one word.
@@ -74,77 +79,73 @@ impl Shard {
         self.slots.word_of(tag.0)
     }
 
-    /// The same for a key that is not here: only what is charged is remembered.
+    /// Decides for a key that is not here: only what is charged is remembered.
     fn decide_new(
         &mut self,
         rule: &Rule,
         tag: Tag,
         now: Tick,
         cost: u32,
-        book: &RwLock<Book>,
-    ) -> Option<(Decision, Option<Receipt>)> {
-        let book = &*read(book);
-        if book.latest(rule).is_some() {
-            return None;
-        }
+        outside: &Outside<'_>,
+    ) -> (Decision, Option<Receipt>) {
         let mut state = self.newcomer(rule);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
-        if 0 < cost && answer.1.is_some() {
-            if let Err(retry_after) = self.make_room(now, book) {
-                let verdict = Verdict::Deny { retry_after };
-                let fresh = rule.policy.peek(&mut rule.policy.fresh(), now, 0);
-                return Some((Decision { verdict, remaining: 0, ..fresh }, None));
-            }
-            if self.slots.is_crowded() {
-                self.purge(now, book);
-                self.slots.grow_unless_sparse();
-            }
-            self.insert(tag, &rule.policy, state);
+        if cost == 0 || answer.1.is_none() {
+            return answer;
         }
-        Some(answer)
+        if let Err(retry_after) = self.make_room(now, 1, outside) {
+            let verdict = Verdict::Deny { retry_after };
+            let fresh = rule.policy.peek(&mut rule.policy.fresh(), now, 0);
+            return (Decision { verdict, remaining: 0, ..fresh }, None);
+        }
+        self.add(tag, &rule.policy, state, now, outside);
+        answer
     }
 
-    /// What is known of a key, without making it known.
-    pub(super) fn load(&mut self, rule: &Rule, tag: Tag) -> State {
-        match self.find(rule, tag) {
-            Ok(index) => {
-                let state = self.take(index, &rule.policy);
-                self.put(index, &rule.policy, state.clone());
-                state
-            }
+    /// What a decision would be, without charging.
+    pub(super) fn peek(&mut self, rule: &Rule, tag: Tag, now: Tick, cost: u32) -> Decision {
+        let known = self.find(rule, tag);
+        let mut state = match known {
+            Ok(index) => self.take(index, &rule.policy),
             Err(_) => self.newcomer(rule),
+        };
+        let decision = rule.policy.peek(&mut state, now, cost);
+        if let Ok(index) = known {
+            self.put(index, &rule.policy, state);
+        }
+        decision
+    }
+
+    /// Takes out what is known of a key, to be given back by [`Shard::give_back`] before the lock
+    /// is; and whether anything is.
+    pub(super) fn take_out(&mut self, rule: &Rule, tag: Tag) -> (State, bool) {
+        match self.find(rule, tag) {
+            Ok(index) => (self.take(index, &rule.policy), true),
+            Err(_) => (self.newcomer(rule), false),
         }
     }
 
-    /// Sees to it that a key can be remembered, where up to `count` may be new; if it cannot, says
-    /// how long it takes until it can.
-    pub(super) fn prepare(
-        &mut self,
-        rule: &Rule,
-        tag: Tag,
-        now: Tick,
-        count: usize,
-        book: &Book,
-    ) -> Result<(), Span> {
-        // States in words can always be folded together; only lists may have to stay.
-        if self.lists.is_none() || self.find(rule, tag).is_ok() {
-            return Ok(());
-        }
-        let has_room = |shard: &Shard| shard.slots.live() + count <= shard.slots.live_max();
-        if !has_room(self) {
-            self.purge(now, book);
-        }
-        if has_room(self) { Ok(()) } else { Err(self.room_in(now, book)) }
-    }
-
-    /// Remembers `state` for a key that may be new.
-    pub(super) fn keep(&mut self, rule: &Rule, tag: Tag, state: State, now: Tick, book: &Book) {
+    /// Gives back what was taken out of a key that is known.
+    pub(super) fn give_back(&mut self, rule: &Rule, tag: Tag, state: State) {
         if let Ok(index) = self.find(rule, tag) {
-            return self.put(index, &rule.policy, state);
+            self.put(index, &rule.policy, state);
         }
-        // Prepared for, so it succeeds.
-        let _ = self.make_room(now, book);
-        self.insert(tag, &rule.policy, state);
+    }
+
+    /// Remembers a key that is not here yet. Room was made for it.
+    pub(super) fn add(
+        &mut self,
+        tag: Tag,
+        policy: &Policy,
+        state: State,
+        now: Tick,
+        outside: &Outside<'_>,
+    ) {
+        if self.slots.is_crowded() {
+            self.purge(now, outside);
+            self.slots.grow_unless_sparse();
+        }
+        self.adopt(tag, policy, state);
     }
 
     /// Gives back what was charged, if anything is still known of it.
@@ -166,21 +167,37 @@ impl Shard {
     /// Takes over what `old` knows of a key, and of the crowd, from before its rule moved here.
     pub(super) fn inherit(&mut self, old: &mut Shard, rule: &Rule, tag: Tag) {
         for tag in [tag, Tag::crowd(rule.id)] {
-            if let Some(state) = old.take_inherited(rule, tag) {
-                // Even above the cap: a key that is owed something is never dropped.
-                self.insert(tag, &rule.policy, state);
+            while let Some(state) = old.take_inherited(rule, tag) {
+                self.adopt(tag, &rule.policy, state);
             }
         }
     }
 
-    fn take_inherited(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
-        let index = self.slots.find(tag.0, |here| rule.inherits(rule_of(here))).ok()?;
-        let id = rule_of(self.slots.tag(index));
-        let before = rule.before().iter().find(|before| before.id == id)?;
-        let mut state = self.take(index, &before.policy);
-        self.remove(index);
-        rule.carry(id, &mut state);
-        Some(state)
+    /// Makes room for `count` more; if that cannot be, says how long it takes until it might.
+    pub(super) fn make_room(
+        &mut self,
+        now: Tick,
+        count: usize,
+        outside: &Outside<'_>,
+    ) -> Result<(), Span> {
+        let has_room = |shard: &Shard| shard.slots.live() + count <= shard.slots.live_max();
+        if has_room(self) {
+            return Ok(());
+        }
+        if self.lists.is_some() {
+            self.purge(now, outside);
+            return if has_room(self) { Ok(()) } else { Err(self.room_in(now, outside.book)) };
+        }
+        outside.table.forgets_by(now);
+        // Some make a crowd of themselves and free nothing, at most one of each rule.
+        for _ in 0..self.slots.live() {
+            let Some(index) = self.soonest_nearby(now, outside.book) else { break };
+            self.fold(index, now, outside.book);
+            if has_room(self) {
+                return Ok(());
+            }
+        }
+        Err(self.room_in(now, outside.book))
     }
 
     /// Looks at the next few slots, and forgets those that are fresh.
@@ -199,51 +216,50 @@ impl Shard {
         self.cursor = u32::try_from(cursor).unwrap_or(0);
     }
 
-    /// Where `tag` is; a state from before a change of quota is carried over first.
+    /// Where `tag` is; what is known of it from before a change of quota is carried over first.
     #[inline]
     fn find(&mut self, rule: &Rule, tag: Tag) -> Result<usize, usize> {
-        if rule.before.is_none() {
-            return self.slots.find(tag.0, |_| false);
+        if rule.before.is_some() {
+            while let Some(state) = self.take_inherited(rule, tag) {
+                self.adopt(tag, &rule.policy, state);
+            }
         }
-        let index = self.slots.find(tag.0, |here| rule.inherits(rule_of(here)))?;
-        if self.slots.tag(index) == tag.0 {
-            return Ok(index);
-        }
-        if let Some(state) = self.take_inherited(rule, tag) {
-            self.insert(tag, &rule.policy, state);
-        }
-        self.slots.find(tag.0, |_| false)
+        self.slots.find(tag.0)
+    }
+
+    /// Takes out one state that was written for `tag` before its quota changed, carried over.
+    fn take_inherited(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
+        let index = self.slots.find_like(tag.0, |here| rule.inherits(rule_of(here)))?;
+        let id = rule_of(self.slots.tag(index));
+        let before = rule.before().iter().find(|before| before.id == id)?;
+        let mut state = self.take(index, &before.policy);
+        self.remove(index);
+        rule.carry(id, &mut state);
+        Some(state)
+    }
+
+    /// Writes `state` under `tag`; where something is written already, the worse of the two. It may
+    /// be above the cap: a key that is owed something is never dropped.
+    fn adopt(&mut self, tag: Tag, policy: &Policy, state: State) {
+        let Ok(index) = self.slots.find(tag.0) else {
+            return self.insert(tag, policy, state);
+        };
+        let here = self.take(index, policy);
+        let worse = policy.worse(&here, &state);
+        // Lists do not fold; the one that lasts longer stays.
+        let longer =
+            || if policy.forget_at(&here) < policy.forget_at(&state) { state } else { here };
+        self.put(index, policy, worse.unwrap_or_else(longer));
     }
 
     /// The state that a key starts from: fresh, or what those consumed that had to make room.
     ///
-    /// One of them may be this key, so it is owed as much as the worst of them.
+    /// One of them may be this key, so it owes as much as the worst of them.
     fn newcomer(&mut self, rule: &Rule) -> State {
-        let crowd = self.find(rule, Tag::crowd(rule.id));
-        let Ok(index) = crowd else { return rule.policy.fresh() };
-        rule.policy.unpack(self.slots.state(index))
-    }
-
-    /// Makes room for one more; if that cannot be, says how long it takes until it can.
-    fn make_room(&mut self, now: Tick, book: &Book) -> Result<(), Span> {
-        if !self.slots.is_full() {
-            return Ok(());
-        }
-        if self.lists.is_some() {
-            self.purge(now, book);
-            return if self.slots.is_full() { Err(self.room_in(now, book)) } else { Ok(()) };
-        }
-        // The first of a rule to go makes a crowd of itself and frees nothing: two will do.
-        for _ in 0..2 {
-            match self.soonest_nearby(now, book) {
-                Some(index) => self.fold(index, now, book),
-                None => break,
-            }
-            if !self.slots.is_full() {
-                return Ok(());
-            }
-        }
-        Err(self.room_in(now, book))
+        let Ok(index) = self.find(rule, Tag::crowd(rule.id)) else { return rule.policy.fresh() };
+        let state = self.take(index, &rule.policy);
+        self.put(index, &rule.policy, state.clone());
+        state
     }
 
     /// Of the next few slots, the one that is soonest fresh. A crowd stays.
@@ -272,23 +288,19 @@ impl Shard {
     fn fold(&mut self, index: usize, now: Tick, book: &Book) {
         let id = rule_of(self.slots.tag(index));
         let fresh = self.is_fresh(index, now, book);
-        let state = self.slots.state(index);
+        let words = self.slots.state(index);
         self.remove(index);
-        let Some(policy) = book.policy(id).filter(|_| !fresh) else { return };
-        let Ok(crowd) = self.slots.find(Tag::crowd(id).0, |_| false) else {
-            return self.slots.insert(Tag::crowd(id).0, state);
-        };
-        let (a, b) = (policy.unpack(self.slots.state(crowd)), policy.unpack(state));
-        if let Some(worse) = policy.worse(&a, &b) {
-            self.slots.set_state(crowd, policy.pack(&worse));
+        if let Some(policy) = book.policy(id).filter(|_| !fresh) {
+            self.adopt(Tag::crowd(id), policy, policy.unpack(words));
         }
     }
 
     /// Forgets all that are fresh.
-    fn purge(&mut self, now: Tick, book: &Book) {
+    fn purge(&mut self, now: Tick, outside: &Outside<'_>) {
+        outside.table.forgets_by(now);
         let mut index = 0;
         while index < self.slots.len() {
-            if self.is_fresh(index, now, book) {
+            if self.is_fresh(index, now, outside.book) {
                 self.remove(index);
             } else {
                 index += 1;
@@ -304,30 +316,25 @@ impl Shard {
     }
 
     fn is_fresh(&self, index: usize, now: Tick, book: &Book) -> bool {
-        let tag = self.slots.tag(index);
-        tag != 0 && self.seen_by(index, book, |policy, state| policy.is_fresh(state, now))
+        let seen = |policy: &Policy, state: &State| policy.is_fresh(state, now);
+        self.slots.tag(index) != 0 && self.seen_by(index, book, seen).unwrap_or(false)
     }
 
     fn forget_at(&self, index: usize, book: &Book) -> Tick {
-        self.seen_by(index, book, Policy::forget_at)
+        self.seen_by(index, book, Policy::forget_at).unwrap_or(Tick::MAX)
     }
 
-    /// What the policy of the state at `index` says of it; nothing of a rule that is unknown.
-    fn seen_by<T: Default>(
+    /// What the policy of the state at `index` says of it; nothing of a list that is moved out.
+    fn seen_by<T>(
         &self,
         index: usize,
         book: &Book,
         see: impl Fn(&Policy, &State) -> T,
-    ) -> T {
-        let Some(policy) = book.policy(rule_of(self.slots.tag(index))) else {
-            return T::default();
-        };
+    ) -> Option<T> {
+        let policy = book.policy(rule_of(self.slots.tag(index)))?;
         match &self.lists {
-            None => see(policy, &policy.unpack(self.slots.state(index))),
-            Some(lists) => {
-                let state = lists.get(place(self.slots.state(index)));
-                state.map_or_else(T::default, |state| see(policy, state))
-            }
+            None => Some(see(policy, &policy.unpack(self.slots.state(index)))),
+            Some(lists) => Some(see(policy, lists.get(place(self.slots.state(index)))?)),
         }
     }
 

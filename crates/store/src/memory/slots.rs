@@ -42,10 +42,6 @@ impl Slots {
         self.live_max as usize
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.live_max <= self.live
-    }
-
     /// How many slots there are, taken or not.
     #[inline]
     pub(super) fn len(&self) -> usize {
@@ -101,37 +97,38 @@ impl Slots {
         }
     }
 
-    /// Where `tag` is, or where it belongs, if `same` holds for none of the tags it could be.
-    ///
-    /// `same` is asked about every tag with the same hash; see [`hash_of`].
+    /// Where `tag` is, or where it belongs.
     #[inline]
-    pub(super) fn find(&self, tag: u64, same: impl Fn(u64) -> bool) -> Result<usize, usize> {
+    pub(super) fn find(&self, tag: u64) -> Result<usize, usize> {
         let mut index = self.home(tag);
         loop {
             let here = self.tag(index);
             if here == tag {
                 return Ok(index);
             }
-            if here == 0 || hash_of(tag) < hash_of(here) {
-                // Where it belongs is before larger tags of its own hash as well.
-                return Err(self.belongs(tag, index));
-            }
-            if hash_of(here) == hash_of(tag) && same(here) {
-                return Ok(index);
+            if here == 0 || tag < here {
+                return Err(index);
             }
             index += 1;
         }
     }
 
-    fn belongs(&self, tag: u64, mut index: usize) -> usize {
-        let start = self.home(tag);
-        while start < index && tag < self.tag(index - 1) {
-            index -= 1;
+    /// Where the first tag is that has the hash of `tag`, and for which `is_it` holds.
+    pub(super) fn find_like(&self, tag: u64, is_it: impl Fn(u64) -> bool) -> Option<usize> {
+        let mut index = self.home(tag);
+        loop {
+            let here = self.tag(index);
+            if here == 0 || hash_of(tag) < hash_of(here) {
+                return None;
+            }
+            if hash_of(here) == hash_of(tag) && is_it(here) {
+                return Some(index);
+            }
+            index += 1;
         }
-        index
     }
 
-    /// Puts a new `tag` in. There is room: [`Slots::is_full`] was false.
+    /// Puts a new `tag` in.
     pub(super) fn insert(&mut self, tag: u64, state: [u64; 2]) {
         if self.is_crowded() {
             self.grow();
@@ -170,7 +167,7 @@ impl Slots {
 
     /// Inserts where it belongs, unless the run that it belongs to reaches the end.
     fn try_insert(&mut self, tag: u64, state: [u64; 2]) -> bool {
-        let (Ok(index) | Err(index)) = self.find(tag, |_| false);
+        let (Ok(index) | Err(index)) = self.find(tag);
         let Some(empty) = (index..self.len()).find(|&index| self.tag(index) == 0) else {
             return false;
         };
@@ -200,7 +197,8 @@ impl Slots {
 
     /// Reserves memory for all the slots there can be, or for `slots` if chance wants more.
     fn reserve(&mut self, slots: usize) {
-        let most = (self.live_max() * 7 / 4 + 2 * Slots::TAIL).max(slots);
+        // A shard that may grow very large is not reserved whole; it then moves now and then.
+        let most = (self.live_max().min(1 << 20) * 7 / 4 + 2 * Slots::TAIL).max(slots + slots / 4);
         self.words.reserve_exact(most * self.stride() - self.words.len());
     }
 

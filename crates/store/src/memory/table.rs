@@ -1,5 +1,7 @@
 //! The states of one size: shards by the first bits of the key's hash, each behind its lock.
 
+use std::collections::HashSet;
+
 use tidegate_core::Tick;
 
 use super::lock::{Guard, Lock};
@@ -7,9 +9,9 @@ use super::prefetch::prefetch;
 use super::rule::{Book, RuleId, read};
 use super::shard::Shard;
 use super::slots::home;
-use super::tag::Tag;
+use super::tag::{Tag, rule_of};
 use crate::key::Key;
-use crate::sync::{AtomicUsize, Ordering, RwLock};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, RwLock};
 
 /// Shards of states that are all of one size.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(super) struct Table {
     stride: usize,
     /// Which shard is swept next.
     next_swept: AtomicUsize,
+    /// The latest tick by which anything may have been forgotten.
+    swept_at: AtomicU64,
 }
 
 /// A shard behind its lock, in a cache line of its own.
@@ -64,13 +68,14 @@ impl Table {
             bits,
             stride: 1 + words.max(1),
             next_swept: AtomicUsize::new(0),
+            swept_at: AtomicU64::new(0),
         }
     }
 
     #[inline]
     pub(super) fn place(&self, key: Key) -> Place {
         let hash = key.hash();
-        // Of 64 bits one to twenty choose the shard: a shift that never wraps.
+        // Of 64 bits one to sixteen choose the shard: a shift that never wraps.
         let shard = hash.wrapping_shr(64 - self.bits);
         let shard = usize::try_from(shard).expect("fewer shards than addresses");
         Place { shard, hash: hash.wrapping_shl(self.bits) }
@@ -103,11 +108,31 @@ impl Table {
         }
     }
 
+    /// No key that is not known is judged by an earlier tick: it may have been forgotten by then.
+    pub(super) fn swept_at(&self) -> Tick {
+        Tick::from_micros(self.swept_at.load(Ordering::Acquire))
+    }
+
+    /// Notes that something may be forgotten by `now`, before it is.
+    pub(super) fn forgets_by(&self, now: Tick) {
+        self.swept_at.fetch_max(now.get(), Ordering::AcqRel);
+    }
+
     /// Sweeps a little of the next shard, unless somebody is in it.
     pub(super) fn sweep(&self, now: Tick, book: &RwLock<Book>) {
+        self.forgets_by(now);
         let index = self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         if let Some(mut shard) = self.shards[index].0.try_lock() {
             shard.sweep(now, &read(book));
+        }
+    }
+
+    /// Notes every rule that a state is written under, one shard at a time.
+    pub(super) fn collect_rules(&self, written: &mut HashSet<RuleId>) {
+        for index in 0..self.shards.len() {
+            let shard = self.lock(index);
+            let tags = (0..shard.slots().len()).map(|index| shard.slots().tag(index));
+            written.extend(tags.filter(|&tag| tag != 0).map(rule_of));
         }
     }
 
