@@ -343,6 +343,33 @@ fn windows_of_the_same_length_go_on_through_a_change() {
 }
 
 #[test]
+fn a_window_remembers_through_a_cut_and_a_raise() {
+    for kind in [Kind::FixedWindow, Kind::SlidingWindow, Kind::SlidingLog, Kind::Concurrency] {
+        let [full, cut] =
+            [100, 50].map(|cells| Policy::new(kind, Quota::per_minute(cells)).unwrap());
+        let mut state = full.fresh();
+        full.decide(&mut state, NOW, 80);
+        cut.carry(&full, &mut state, NOW);
+        assert_eq!(cut.peek(&mut state, NOW, 0).remaining, 0, "{kind}");
+        full.carry(&cut, &mut state, NOW);
+        assert_eq!(full.peek(&mut state, NOW, 0).remaining, 20, "{kind}");
+    }
+}
+
+#[test]
+fn a_rate_is_kept_as_its_reduced_fraction() {
+    let grains = |quota| {
+        let policy = Policy::token_bucket(quota).unwrap();
+        policy.grains().map(|grains| (grains.tick(), grains.cell()))
+    };
+    assert_eq!(grains(Quota::per_minute(100)), Some((1, 600_000)));
+    assert_eq!(grains(Quota::per_second(3)), Some((3, 1_000_000)));
+    assert_eq!(grains(Quota::per_second(7_000_000)), Some((7, 1)));
+    let window = Policy::new(Kind::FixedWindow, Quota::per_minute(100)).unwrap();
+    assert_eq!(window.grains(), None);
+}
+
+#[test]
 fn what_has_left_a_log_does_not_come_back_under_a_longer_period() {
     let [short, long] = [Span::from_secs(1), Span::from_secs(3_600)]
         .map(|per| Policy::new(Kind::SlidingLog, Quota::new(10, per)).unwrap());
