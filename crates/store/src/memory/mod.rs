@@ -163,8 +163,8 @@ impl MemoryStore {
         cost: u32,
     ) -> (Decision, Option<Receipt>) {
         self.with_shard(rule, key, |table, shard, rule, tag| {
-            let outside = Outside { book: &read(&self.book), table };
-            let answer = shard.decide(rule, tag, now, cost, &outside);
+            let outside = Outside { book: &self.book, table };
+            let answer = shard.decide(rule, tag, now, cost, outside);
             (answer, shard.counts_call().then_some(now))
         })
     }
@@ -186,7 +186,7 @@ impl MemoryStore {
         let due = shard.counts_call();
         drop(shard);
         if due {
-            table.sweep(now, &self.book);
+            self.sweep(now);
         }
         decision
     }
@@ -258,7 +258,7 @@ impl MemoryStore {
             let place = table.place(key);
             let mut shard = table.lock(place.shard);
             // Changed since: its keys may be elsewhere by now.
-            if rule.is_changed() {
+            if self.latest(rule).is_some() {
                 continue;
             }
             let (answer, due) = work(table, &mut shard, rule, place.tag(rule.id));

@@ -6,7 +6,6 @@ use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Limit, Receipt, Span, State, Tick, Verdict, decide_all};
 
 use super::lock::Guard;
-use super::rule::{Book, read};
 use super::shard::{Outside, Shard};
 use super::tag::Tag;
 use super::{Charge, MemoryStore, Rule};
@@ -62,7 +61,7 @@ impl MemoryStore {
             self.bring_over(charge.rule, charge.key);
         }
         let mut locked = self.lock_together(charges);
-        if charges.iter().any(|charge| charge.rule.is_changed()) {
+        if charges.iter().any(|charge| self.latest(charge.rule).is_some()) {
             return None;
         }
         let taken = charges.iter().map(|charge| {
@@ -81,10 +80,8 @@ impl MemoryStore {
             .filter_map(|limit| limit.answer().map(|answer| (answer, limit.take_receipt())))
             .collect();
         drop(limits);
-        let book = read(&self.book);
         if verdict.passes()
-            && let Err((index, retry_after)) =
-                self.make_room(&mut locked, charges, &known, now, &book)
+            && let Err((index, retry_after)) = self.make_room(&mut locked, charges, &known, now)
         {
             verdict = Verdict::Deny { retry_after };
             answers.iter_mut().for_each(|(_, receipt)| *receipt = None);
@@ -98,12 +95,11 @@ impl MemoryStore {
             if known && (changed || charge.rule.policy.words() == 0) {
                 shard.give_back(charge.rule, tag, state);
             } else if changed {
-                let outside = Outside { book: &book, table: &self.tables[at.0] };
-                shard.add(tag, &charge.rule.policy, state, now, &outside);
+                let outside = Outside { book: &self.book, table: &self.tables[at.0] };
+                shard.add(tag, &charge.rule.policy, state, now, outside);
                 self.tables[at.0].note(at.1, shard);
             }
         }
-        drop(book);
         let due = locked.shards.iter_mut().any(|(_, shard)| shard.counts_call());
         drop(locked);
         if due {
@@ -163,15 +159,14 @@ impl MemoryStore {
         charges: &[Charge<'_>],
         known: &[bool],
         now: Tick,
-        book: &Book,
     ) -> Result<(), (usize, Span)> {
         let is_new = |index: usize| !known[index] && 0 < charges[index].cost;
         for index in (0..charges.len()).filter(|&index| is_new(index)) {
             let (at, _) = self.place_of(&charges[index]);
             let here = |&other: &usize| is_new(other) && self.place_of(&charges[other]).0 == at;
             let count = (0..charges.len()).filter(here).count();
-            let outside = Outside { book, table: &self.tables[at.0] };
-            let room = locked.shard(at).make_room(now, count, &outside);
+            let outside = Outside { book: &self.book, table: &self.tables[at.0] };
+            let room = locked.shard(at).make_room(now, count, outside);
             room.map_err(|retry_after| (index, retry_after))?;
         }
         Ok(())

@@ -3,14 +3,17 @@
 use tidegate_core::{Decision, Policy, Receipt, Span, State, Tick, Verdict};
 
 use super::lists::{Lists, place};
-use super::rule::{Book, Rule};
+use super::rule::{Book, Rule, read};
 use super::slots::Slots;
 use super::table::Table;
 use super::tag::{Tag, hash_of, rule_of};
+use crate::sync::RwLock;
 
-/// What a shard has to know of what is around it.
+/// What a shard has to know of what is around it, when it makes room. A key that is known needs
+/// none of it, so the book is not even opened for one.
+#[derive(Clone, Copy)]
 pub(super) struct Outside<'a> {
-    pub(super) book: &'a Book,
+    pub(super) book: &'a RwLock<Book>,
     pub(super) table: &'a Table,
 }
 
@@ -62,7 +65,7 @@ impl Shard {
         tag: Tag,
         now: Tick,
         cost: u32,
-        outside: &Outside<'_>,
+        outside: Outside<'_>,
     ) -> (Decision, Option<Receipt>) {
         let Ok(index) = self.find(rule, tag) else {
             return self.decide_new(rule, tag, now.max(outside.table.swept_at()), cost, outside);
@@ -86,7 +89,7 @@ impl Shard {
         tag: Tag,
         now: Tick,
         cost: u32,
-        outside: &Outside<'_>,
+        outside: Outside<'_>,
     ) -> (Decision, Option<Receipt>) {
         let mut state = self.newcomer(rule);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
@@ -139,7 +142,7 @@ impl Shard {
         policy: &Policy,
         state: State,
         now: Tick,
-        outside: &Outside<'_>,
+        outside: Outside<'_>,
     ) {
         if self.slots.is_crowded() {
             self.purge(now, outside);
@@ -178,7 +181,7 @@ impl Shard {
         &mut self,
         now: Tick,
         count: usize,
-        outside: &Outside<'_>,
+        outside: Outside<'_>,
     ) -> Result<(), Span> {
         let has_room = |shard: &Shard| shard.slots.live() + count <= shard.slots.live_max();
         if has_room(self) {
@@ -186,18 +189,20 @@ impl Shard {
         }
         if self.lists.is_some() {
             self.purge(now, outside);
-            return if has_room(self) { Ok(()) } else { Err(self.room_in(now, outside.book)) };
+            let room_in = || self.room_in(now, &read(outside.book));
+            return if has_room(self) { Ok(()) } else { Err(room_in()) };
         }
         outside.table.forgets_by(now);
+        let book = read(outside.book);
         // Some make a crowd of themselves and free nothing, at most one of each rule.
         for _ in 0..self.slots.live() {
-            let Some(index) = self.soonest_nearby(now, outside.book) else { break };
-            self.fold(index, now, outside.book);
+            let Some(index) = self.soonest_nearby(now, &book) else { break };
+            self.fold(index, now, &book);
             if has_room(self) {
                 return Ok(());
             }
         }
-        Err(self.room_in(now, outside.book))
+        Err(self.room_in(now, &book))
     }
 
     /// Looks at the next few slots, and forgets those that are fresh.
@@ -296,11 +301,12 @@ impl Shard {
     }
 
     /// Forgets all that are fresh.
-    fn purge(&mut self, now: Tick, outside: &Outside<'_>) {
+    fn purge(&mut self, now: Tick, outside: Outside<'_>) {
         outside.table.forgets_by(now);
+        let book = read(outside.book);
         let mut index = 0;
         while index < self.slots.len() {
-            if self.is_fresh(index, now, outside.book) {
+            if self.is_fresh(index, now, &book) {
                 self.remove(index);
             } else {
                 index += 1;
