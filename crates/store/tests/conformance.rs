@@ -59,6 +59,14 @@ fn law_9_the_memory_store_gives_the_cores_answers() {
     }
 }
 
+/// Long enough for idle states to be forgotten on the way, whatever has become of their rules.
+#[test]
+fn law_9_holds_while_states_are_forgotten() {
+    for seed in 1_000..1_020 {
+        check(&mut Memory(MemoryStore::new()), seed, 20_000);
+    }
+}
+
 /// The same through the short way and the batch, which have no receipts.
 #[test]
 fn law_9_a_batch_gives_the_answers_of_one_by_one() {

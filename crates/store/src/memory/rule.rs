@@ -162,11 +162,16 @@ impl Book {
 
     /// What `rule` has become, if it was changed.
     pub(super) fn latest(&self, rule: &Rule) -> Option<Arc<Rule>> {
-        let mut latest = self.entry(rule.id)?.next.as_ref()?;
+        self.latest_of(rule.id).cloned()
+    }
+
+    /// What the rule of `id` has become, if it was changed.
+    pub(super) fn latest_of(&self, id: RuleId) -> Option<&Arc<Rule>> {
+        let mut latest = self.entry(id)?.next.as_ref()?;
         while let Some(next) = self.entry(latest.id).and_then(|entry| entry.next.as_ref()) {
             latest = next;
         }
-        Some(Arc::clone(latest))
+        Some(latest)
     }
 
     /// The policy of `id`.
@@ -176,7 +181,8 @@ impl Book {
 
     /// The ids that nobody asks by any more.
     ///
-    /// First every changed rule is told what it is by now, so that none keeps alive what is between.
+    /// First every changed rule is told what it is by now, so that none keeps alive what lies
+    /// between.
     pub(super) fn unasked(&mut self) -> HashSet<RuleId> {
         for index in 0..self.entries.len() {
             if let Some(next) = self.entries[index].next.clone() {

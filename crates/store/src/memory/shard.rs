@@ -331,17 +331,29 @@ impl Shard {
     }
 
     /// What the policy of the state at `index` says of it; nothing of a list that is moved out.
+    ///
+    /// A state from before a change of quota is seen as what it would be carried over to: under the
+    /// old policy alone it might be forgotten too soon.
     fn seen_by<T>(
         &self,
         index: usize,
         book: &Book,
         see: impl Fn(&Policy, &State) -> T,
     ) -> Option<T> {
-        let policy = book.policy(rule_of(self.slots.tag(index)))?;
-        match &self.lists {
-            None => Some(see(policy, &policy.unpack(self.slots.state(index)))),
-            Some(lists) => Some(see(policy, lists.get(place(self.slots.state(index)))?)),
-        }
+        let id = rule_of(self.slots.tag(index));
+        let policy = book.policy(id)?;
+        let unpacked;
+        let state = match &self.lists {
+            None => {
+                unpacked = policy.unpack(self.slots.state(index));
+                &unpacked
+            }
+            Some(lists) => lists.get(place(self.slots.state(index)))?,
+        };
+        let Some(latest) = book.latest_of(id) else { return Some(see(policy, state)) };
+        let mut carried = state.clone();
+        latest.carry(id, &mut carried);
+        Some(see(&latest.policy, &carried))
     }
 
     /// The state at `index`. A list is moved out: [`Shard::put`] moves it back.
