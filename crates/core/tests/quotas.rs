@@ -1,7 +1,7 @@
 //! Which quotas are accepted, which are refused and in which words, and what a change of one keeps.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use tidegate_core::{Kind, Policy, Quota, QuotaError, Span, State, Tick, Verdict};
+use tidegate_core::{Kind, Policy, Quota, QuotaError, Receipt, Span, State, Tick, Verdict};
 use tidegate_sim::rng::Rng;
 
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
@@ -322,6 +322,32 @@ fn another_calendar_keeps_what_was_consumed_too() {
     let shifted = calendar(10, [100, 131, 158]);
     shifted.carry(&month, &mut state, Tick::from_micros(106));
     assert_eq!(remaining_at(&shifted, &state, 107), 3);
+}
+
+#[test]
+fn a_calendar_goes_on_by_one_window_through_a_cut_and_a_raise() {
+    let first = calendar(100, [100, 130, 158]);
+    let mut state = first.fresh();
+    let now = Tick::from_micros(131);
+    first.decide(&mut state, now, 80);
+    let [cut, full] = [50, 100].map(|limit| calendar(limit, [130, 158, 189]));
+    cut.carry(&first, &mut state, now);
+    assert_eq!(remaining_at(&cut, &state, 131), 0);
+    full.carry(&cut, &mut state, now);
+    assert_eq!(remaining_at(&full, &state, 131), 20);
+}
+
+#[test]
+fn a_receipt_of_the_next_window_is_not_of_this_one() {
+    let policy = Policy::new(Kind::FixedWindow, Quota::per_minute(10)).unwrap();
+    let start = Tick::from_micros(NOW.get() - NOW.get() % 60_000_000);
+    let mut state = policy.fresh();
+    policy.decide(&mut state, start, 6);
+    let end = start.after(Span::from_secs(60));
+    policy.refund(&mut state, start, Receipt::new(end, 6));
+    assert_eq!(policy.peek(&mut state, start, 0).remaining, 4);
+    policy.refund(&mut state, start, Receipt::new(Tick::from_micros(end.get() - 1), 6));
+    assert_eq!(policy.peek(&mut state, start, 0).remaining, 10);
 }
 
 #[test]

@@ -121,6 +121,7 @@ impl Oracle {
             Verdict::Delay { by } if !self.would_pass(now, cost) || by != self.delay(now) => {
                 return wrong("held for another time");
             }
+            Verdict::Delay { by: Span::ZERO } => return wrong("held for nothing"),
             Verdict::Deny { retry_after } if !self.first_at(now, retry_after, cost) => {
                 return wrong("not exactly then");
             }
