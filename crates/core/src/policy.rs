@@ -174,13 +174,19 @@ impl Policy {
     /// Decides one request on a state that is packed into one word, and charges it if it passes.
     ///
     /// The same as unpacking, deciding and packing again, several times faster.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "whoever wants only the verdict pays only for that")]
     pub fn decide_word(&self, word: &mut u64, now: Tick, cost: u32) -> Decision {
         if let Rule::Line(line) = &self.rule
             && line.is_narrow()
         {
             return line.decide_narrow(word, now, cost);
         }
+        self.decide_wide_word(word, now, cost)
+    }
+
+    #[inline(never)]
+    fn decide_wide_word(&self, word: &mut u64, now: Tick, cost: u32) -> Decision {
         let mut state = self.unpack([*word, 0]);
         let decision = self.decide(&mut state, now, cost);
         *word = self.pack(&state)[0];
@@ -232,17 +238,16 @@ impl Policy {
     /// one. A full store folds the states that it drops into one such state, so that dropping a key
     /// never gives it anything back.
     pub fn worse(&self, a: &State, b: &State) -> Option<State> {
-        let worse = match (&self.rule, &a.0, &b.0) {
-            (Rule::FixedWindow(it), Memory::FixedWindow(a), Memory::FixedWindow(b)) => {
-                it.worse(a, b).map(Memory::FixedWindow)
+        Some(State(match (&self.rule, &a.0, &b.0) {
+            (Rule::FixedWindow(_), Memory::FixedWindow(a), Memory::FixedWindow(b)) => {
+                Memory::FixedWindow(a.worse(*b))
             }
-            (Rule::Line(it), Memory::Line(a), Memory::Line(b)) => it.worse(a, b).map(Memory::Line),
+            (Rule::Line(_), Memory::Line(a), Memory::Line(b)) => Memory::Line(*a.max(b)),
             (Rule::SlidingWindow(it), Memory::SlidingWindow(a), Memory::SlidingWindow(b)) => {
-                it.worse(a, b).map(Memory::SlidingWindow)
+                Memory::SlidingWindow(it.worse(a, b))
             }
-            _ => None,
-        };
-        worse.map(State)
+            _ => return None,
+        }))
     }
 
     /// Takes over a state that lived under `old` until `now`, with what was consumed.

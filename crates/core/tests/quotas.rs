@@ -339,15 +339,20 @@ fn a_calendar_goes_on_by_one_window_through_a_cut_and_a_raise() {
 
 #[test]
 fn a_receipt_of_the_next_window_is_not_of_this_one() {
-    let policy = Policy::new(Kind::FixedWindow, Quota::per_minute(10)).unwrap();
     let start = Tick::from_micros(NOW.get() - NOW.get() % 60_000_000);
-    let mut state = policy.fresh();
-    policy.decide(&mut state, start, 6);
     let end = start.after(Span::from_secs(60));
-    policy.refund(&mut state, start, Receipt::new(end, 6));
-    assert_eq!(policy.peek(&mut state, start, 0).remaining, 4);
-    policy.refund(&mut state, start, Receipt::new(Tick::from_micros(end.get() - 1), 6));
-    assert_eq!(policy.peek(&mut state, start, 0).remaining, 10);
+    for kind in [Kind::FixedWindow, Kind::SlidingWindow] {
+        let policy = Policy::new(kind, Quota::per_minute(10)).unwrap();
+        let mut state = policy.fresh();
+        policy.decide(&mut state, Tick::from_micros(start.get() - 1), 3);
+        policy.decide(&mut state, start, 6);
+        let before = state.clone();
+        policy.refund(&mut state, start, Receipt::new(end, 6));
+        assert_eq!(state, before, "{kind}");
+        policy.refund(&mut state, start, Receipt::new(Tick::from_micros(end.get() - 1), 6));
+        let left = policy.peek(&mut state, start, 0).remaining;
+        assert_eq!(left, if kind == Kind::FixedWindow { 10 } else { 7 }, "{kind}");
+    }
 }
 
 #[test]

@@ -47,11 +47,16 @@ impl Divisor {
             return (amount, 0);
         }
         // amount / by is at most 1 more than amount × inverse / 2^64, since the inverse is less
-        // than 1 too small and amount is less than 2^64.
+        // than 1 too small and amount is less than 2^64. So nothing here can wrap, and saying so
+        // leaves no panic: whoever does not read the quotient does not pay for it.
         let guess = u64::try_from((u128::from(amount) * u128::from(self.inverse)) >> 64);
         let guess = guess.unwrap_or(u64::MAX);
-        let left = amount - guess * self.by;
-        if left < self.by { (guess, left) } else { (guess + 1, left - self.by) }
+        let left = amount.wrapping_sub(guess.wrapping_mul(self.by));
+        if left < self.by {
+            (guess, left)
+        } else {
+            (guess.wrapping_add(1), left.wrapping_sub(self.by))
+        }
     }
 }
 
@@ -60,7 +65,9 @@ impl Amount for u64 {
 
     #[inline]
     fn product(a: u64, b: u64) -> u64 {
-        a * b
+        // Checked where the bucket was made: only one whose largest products fit is narrow.
+        debug_assert!(a.checked_mul(b).is_some(), "{a} × {b} is not narrow");
+        a.wrapping_mul(b)
     }
 
     #[inline]
@@ -76,7 +83,8 @@ impl Amount for u64 {
     #[inline]
     fn over_ceil(self, by: Divisor) -> u64 {
         let (whole, left) = by.split(self);
-        whole + u64::from(0 < left)
+        // A quotient by 1 has nothing left over, and any other is far from the largest word.
+        whole.wrapping_add(u64::from(0 < left))
     }
 }
 

@@ -4,6 +4,8 @@
 //! can pass around a boundary. Boundaries are multiples of the period, or those of a calendar,
 //! which the caller works out: a core without a clock has no time zones either.
 
+use core::cmp::Ordering;
+
 use super::Algorithm;
 use crate::decision::{Receipt, Verdict};
 use crate::quota::{Quota, QuotaError};
@@ -161,17 +163,18 @@ impl Algorithm for FixedWindow {
         // The last window that the caller gave may go on for as long as it gives no other.
         if self.is_overdue(end) { Tick::MAX } else { end }
     }
-
-    fn worse(&self, a: &WindowCount, b: &WindowCount) -> Option<WindowCount> {
-        Some(match a.start.cmp(&b.start) {
-            core::cmp::Ordering::Less => *b,
-            core::cmp::Ordering::Equal => WindowCount { start: a.start, used: a.used.max(b.used) },
-            core::cmp::Ordering::Greater => *a,
-        })
-    }
 }
 
 impl WindowCount {
+    /// A count of at least as much as both: that of the later window, or the larger.
+    pub(crate) fn worse(self, other: WindowCount) -> WindowCount {
+        match self.start.cmp(&other.start) {
+            Ordering::Less => other,
+            Ordering::Equal => WindowCount { used: self.used.max(other.used), ..self },
+            Ordering::Greater => self,
+        }
+    }
+
     /// The count as two words.
     pub(crate) fn to_words(self) -> [u64; 2] {
         [self.start.get(), self.used.into()]

@@ -64,7 +64,8 @@ impl LineBucket {
     }
 
     /// Decides and charges a line that is kept in one word.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "whoever wants only the verdict pays only for that")]
     pub(crate) fn decide_narrow(&self, zero_at: &mut u64, now: Tick, cost: u32) -> Decision {
         let verdict = self.judged(*zero_at, now, cost);
         if verdict.passes() {
@@ -93,7 +94,8 @@ impl LineBucket {
         self.debt(line.zero_at, now) == 0
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "part of the shortest way, as above")]
     fn judged<A: Amount>(&self, zero_at: A, now: Tick, cost: u32) -> Verdict {
         if cost == 0 {
             return Verdict::Allow;
@@ -113,14 +115,16 @@ impl LineBucket {
         }
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "part of the shortest way, as above")]
     fn charged<A: Amount>(&self, zero_at: A, now: Tick, cost: u32) -> A {
         // A look must not even move a line that has met zero: a fresh one is zero.
         if cost == 0 { zero_at } else { zero_at.max(self.grain_time(now)) + self.in_cells(cost) }
     }
 
     /// Cells that remain, and how long until all do.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "part of the shortest way, as above")]
     fn reported<A: Amount>(&self, zero_at: A, now: Tick) -> (u32, Span) {
         let debt = self.debt(zero_at, now);
         let room = self.in_cells::<A>(self.grains.burst()).less(debt);
@@ -183,10 +187,6 @@ impl Algorithm for LineBucket {
 
     fn forget_at(&self, line: &Line) -> Tick {
         Tick::from_micros(line.zero_at.over_ceil(self.per_tick))
-    }
-
-    fn worse(&self, a: &Line, b: &Line) -> Option<Line> {
-        Some(*a.max(b))
     }
 }
 

@@ -96,10 +96,6 @@ impl Algorithm for LogLimit {
     fn forget_at(&self, log: &Log) -> Tick {
         log.events.newest().map_or(Tick::default(), |(passed, _)| self.leaves_at(passed))
     }
-
-    fn worse(&self, _: &Log, _: &Log) -> Option<Log> {
-        None
-    }
 }
 
 impl Log {

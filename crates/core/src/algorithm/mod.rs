@@ -45,13 +45,6 @@ pub(crate) trait Algorithm {
     /// When `state` can no longer be told from a fresh one, and may be forgotten.
     fn forget_at(&self, state: &Self::State) -> Tick;
 
-    /// A state under which at least as much has been consumed as under `a` and under `b`, or
-    /// `None` if there is none smaller than both together.
-    ///
-    /// A full store folds the states that it drops into one such state, so that dropping a key
-    /// never gives it anything back.
-    fn worse(&self, a: &Self::State, b: &Self::State) -> Option<Self::State>;
-
     /// The numbers that go with `verdict`.
     fn decision(&self, state: &Self::State, now: Tick, verdict: Verdict) -> Decision {
         let (remaining, reset_after) = self.report(state, now);

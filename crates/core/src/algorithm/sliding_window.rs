@@ -61,15 +61,21 @@ impl SlidingWindow {
 
     /// When `cost` passes: in this window, in the next, or in the one after that.
     fn passes_at(&self, pair: &WindowPair, cost: u32) -> Tick {
-        let per = self.per.get();
         if let Some(spare) = self.limit.checked_sub(pair.this.saturating_add(cost)) {
             let into = self.fades_in(pair.last, spare);
-            if into < per {
-                return pair.start.after(Span::from_micros(into));
-            }
+            return pair.start.after(Span::from_micros(into));
         }
         let into = self.fades_in(pair.this, self.limit - cost);
         pair.start.after(self.per).after(Span::from_micros(into))
+    }
+
+    /// A state under which at least as much is consumed as under `a` and under `b`.
+    pub(crate) fn worse(&self, a: &WindowPair, b: &WindowPair) -> WindowPair {
+        let (mut a, mut b) = (*a, *b);
+        let start = a.start.max(b.start);
+        self.settle(&mut a, start);
+        self.settle(&mut b, start);
+        WindowPair { start, last: a.last.max(b.last), this: a.this.max(b.this) }
     }
 }
 
@@ -110,10 +116,12 @@ impl Algorithm for SlidingWindow {
     }
 
     fn refund(&self, pair: &mut WindowPair, _: Tick, receipt: Receipt) {
-        let end = pair.start.after(self.per);
-        if pair.start <= receipt.at && receipt.at < end {
+        if pair.start.after(self.per) <= receipt.at {
+            return;
+        }
+        if pair.start <= receipt.at {
             pair.this = pair.this.saturating_sub(receipt.cost);
-        } else if receipt.at < pair.start && pair.start.since(receipt.at) <= self.per {
+        } else if pair.start.since(receipt.at) <= self.per {
             pair.last = pair.last.saturating_sub(receipt.cost);
         }
     }
@@ -126,14 +134,6 @@ impl Algorithm for SlidingWindow {
                 pair.start.after(self.per).after(Span::from_micros(self.fades_in(this, 0)))
             }
         }
-    }
-
-    fn worse(&self, a: &WindowPair, b: &WindowPair) -> Option<WindowPair> {
-        let (mut a, mut b) = (*a, *b);
-        let start = a.start.max(b.start);
-        self.settle(&mut a, start);
-        self.settle(&mut b, start);
-        Some(WindowPair { start, last: a.last.max(b.last), this: a.this.max(b.this) })
     }
 }
 
@@ -161,4 +161,21 @@ fn mul_div(a: u64, b: u64, by: u64) -> (u64, u64) {
     let (whole, left) = (product / u128::from(by), product % u128::from(by));
     let word = |part| u64::try_from(part).expect("a quotient below the greater factor");
     (word(whole), word(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mul_div;
+
+    #[test]
+    fn products_wider_than_a_word_divide_alike() {
+        assert_eq!(mul_div(7, 10, 4), (17, 2));
+        let (a, b) = (u64::from(u32::MAX), 366 * 86_400_000_000);
+        for by in [a, a - 1, a / 2, b, b - 1, 1 << 32] {
+            let product = u128::from(a) * u128::from(b);
+            let (whole, left) = mul_div(a, b, by);
+            assert_eq!(u128::from(whole) * u128::from(by) + u128::from(left), product);
+            assert!(left < by);
+        }
+    }
 }

@@ -31,13 +31,18 @@ pub(super) fn decide<K: Hash>(
             Scope::All => limiter.store.key(()),
         };
         if charges.is_full() || key.is_err() {
-            limiter.store.decide_batch(&charges, now, &mut each);
+            limiter.store.decide_prefetched(&charges, now, &mut each);
             charges.clear();
         }
         match key {
-            Ok(key) => charges.push(Charge { rule, key, cost: 1 }),
+            // Asked for as soon as it is known, while the next key is being hashed.
+            Ok(key) => {
+                let charge = Charge { rule, key, cost: 1 };
+                limiter.store.prefetch(&charge);
+                charges.push(charge);
+            }
             Err(_) => each(never()),
         }
     }
-    limiter.store.decide_batch(&charges, now, each);
+    limiter.store.decide_prefetched(&charges, now, &mut each);
 }

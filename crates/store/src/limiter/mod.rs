@@ -77,14 +77,15 @@ impl Limiter {
     ///
     /// A key is a string, a number, or a tuple of anything that can be hashed. One that is longer
     /// than [`Key::BYTES_MAX`] never passes.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "whoever wants only the verdict pays only for that")]
     pub fn decide(&self, key: impl Hash) -> Decision {
         let key = self.store.key(key);
         // One rule for each key is the usual case: no list of anything is made for it.
         if let ([rule], Ok(key)) = (&*self.rules, key)
             && rule.scope() == Scope::Each
         {
-            return self.store.decide(&rule.present(), key, self.now(), 1);
+            return self.store.decide_present(&rule.present(), key, self.now(), 1);
         }
         // Not returned but written to a place of its own: so the numbers of the short way above
         // stay in registers, and those that nobody reads are not even worked out.

@@ -146,7 +146,17 @@ impl MemoryStore {
     /// Decides one request, and charges it if it passes.
     #[inline]
     pub fn decide(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        if rule.table == 0 && !rule.is_changed() {
+        if rule.is_changed() {
+            return self.decide_with_receipt(rule, key, now, cost).0;
+        }
+        self.decide_present(rule, key, now, cost)
+    }
+
+    /// The same by a rule that the caller has just seen not to be changed.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "whoever wants only the verdict pays only for that")]
+    pub(crate) fn decide_present(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
+        if rule.table == 0 {
             self.decide_word(rule, key, now, cost)
         } else {
             self.decide_with_receipt(rule, key, now, cost).0
@@ -170,10 +180,8 @@ impl MemoryStore {
     }
 
     /// The way of a key that is known, under a state of one word: that of nearly every decision.
-    ///
-    /// Inlined so that a caller who only wants the verdict does not pay for the other numbers.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "measured: a fifth of the whole decision")]
+    #[expect(clippy::inline_always, reason = "whoever wants only the verdict pays only for that")]
     fn decide_word(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
         let table = &self.tables[0];
         let place = table.place(key);
@@ -200,13 +208,27 @@ impl MemoryStore {
     /// that they need is asked for before the first of them.
     pub fn decide_batch(&self, charges: &[Charge<'_>], now: Tick, mut each: impl FnMut(Decision)) {
         for charges in charges.chunks(MemoryStore::BATCH) {
-            for charge in charges {
-                let table = &self.tables[charge.rule.table];
-                table.prefetch(table.place(charge.key), charge.rule.id);
-            }
-            for charge in charges {
-                each(self.decide(charge.rule, charge.key, now, charge.cost));
-            }
+            charges.iter().for_each(|charge| self.prefetch(charge));
+            self.decide_prefetched(charges, now, &mut each);
+        }
+    }
+
+    /// Asks for the memory that `charge` will need.
+    #[inline]
+    pub(crate) fn prefetch(&self, charge: &Charge<'_>) {
+        let table = &self.tables[charge.rule.table];
+        table.prefetch(table.place(charge.key), charge.rule.id);
+    }
+
+    /// Decides what [`MemoryStore::prefetch`] has been called for.
+    pub(crate) fn decide_prefetched(
+        &self,
+        charges: &[Charge<'_>],
+        now: Tick,
+        each: &mut impl FnMut(Decision),
+    ) {
+        for charge in charges {
+            each(self.decide(charge.rule, charge.key, now, charge.cost));
         }
     }
 
