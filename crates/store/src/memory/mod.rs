@@ -208,7 +208,9 @@ impl MemoryStore {
     /// that they need is asked for before the first of them.
     pub fn decide_batch(&self, charges: &[Charge<'_>], now: Tick, mut each: impl FnMut(Decision)) {
         for charges in charges.chunks(MemoryStore::BATCH) {
-            charges.iter().for_each(|charge| self.prefetch(charge));
+            for charge in charges {
+                self.prefetch(charge);
+            }
             self.decide_prefetched(charges, now, &mut each);
         }
     }

@@ -14,8 +14,8 @@ pub(super) struct Slots {
     words: Vec<u64>,
     // Small numbers, so that a shard and its lock fit one cache line.
     stride: u32,
-    /// How many slots there are, taken or not.
-    len: u32,
+    /// How many slots are somebody's home; there are [`Slots::TAIL`] more, once there are any.
+    homes: u32,
     live: u32,
     live_max: u32,
 }
@@ -31,7 +31,7 @@ impl Slots {
     pub(super) fn new(stride: usize, live_max: usize) -> Slots {
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let (stride, live_max) = (small(stride), small(live_max));
-        Slots { words: Vec::new(), stride, len: 0, live: 0, live_max }
+        Slots { words: Vec::new(), stride, homes: 0, live: 0, live_max }
     }
 
     pub(super) fn live(&self) -> usize {
@@ -45,7 +45,7 @@ impl Slots {
     /// How many slots there are, taken or not.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.len as usize
+        if self.homes == 0 { 0 } else { self.homes as usize + Slots::TAIL }
     }
 
     fn stride(&self) -> usize {
@@ -182,12 +182,12 @@ impl Slots {
     fn grow(&mut self) {
         loop {
             let before = self.len();
-            let after = before + (before / 8).max(Slots::TAIL);
+            let after = (before + (before / 8).max(Slots::TAIL)).max(2 * Slots::TAIL);
             if self.words.capacity() < after * self.stride() {
                 self.reserve(after);
             }
             self.words.resize(after * self.stride(), 0);
-            self.len = u32::try_from(after).unwrap_or(u32::MAX);
+            self.homes = u32::try_from(after - Slots::TAIL).unwrap_or(u32::MAX);
             self.gather_at_end();
             if self.spread() {
                 return;
@@ -241,14 +241,19 @@ impl Slots {
     /// Where `tag` would like to be. Grows with the tag.
     #[inline]
     fn home(&self, tag: u64) -> usize {
-        home(tag, self.len())
+        home(tag, self.homes as usize)
     }
 }
 
-/// Where `tag` would like to be among `len` slots.
+/// Where `tag` would like to be among so many homes.
 #[inline]
-pub(super) fn home(tag: u64, len: usize) -> usize {
-    let homes = len.saturating_sub(Slots::TAIL) as u128;
-    let scaled = (u128::from(hash_of(tag)) * homes) >> (64 - RULE_BITS);
-    usize::try_from(scaled).expect("less than the number of slots")
+fn home(tag: u64, homes: usize) -> usize {
+    let scaled = (u128::from(hash_of(tag)) * homes as u128) >> (64 - RULE_BITS);
+    usize::try_from(scaled).expect("less than the number of homes")
+}
+
+/// Where `tag` would like to be among `len` slots, for those who only want to be early.
+#[inline]
+pub(super) fn home_among(tag: u64, len: usize) -> usize {
+    home(tag, len.saturating_sub(Slots::TAIL))
 }

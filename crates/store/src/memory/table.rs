@@ -8,7 +8,7 @@ use super::lock::{Guard, Lock};
 use super::prefetch::prefetch;
 use super::rule::{Book, RuleId, read};
 use super::shard::Shard;
-use super::slots::home;
+use super::slots::home_among;
 use super::tag::{Tag, rule_of};
 use crate::key::Key;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, RwLock};
@@ -98,7 +98,7 @@ impl Table {
     pub(super) fn prefetch(&self, place: Place, rule: RuleId) {
         prefetch(std::ptr::from_ref(&self.shards[place.shard]).addr());
         let hint = &self.hints[place.shard];
-        let index = home(place.tag(rule).0, hint.slots.load(Ordering::Relaxed));
+        let index = home_among(place.tag(rule).0, hint.slots.load(Ordering::Relaxed));
         let slot = index * self.stride * size_of::<u64>();
         let address = hint.address.load(Ordering::Relaxed).wrapping_add(slot);
         prefetch(address);
