@@ -49,6 +49,8 @@ enum Foreign {
 const CORE: &str = "tidegate-core";
 const STORE: &str = "tidegate-store";
 const SIM: &str = "tidegate-sim";
+const REDIS: &str = "tidegate-redis";
+const TESTBED: &str = "tidegate-testbed";
 const DOOR: &str = "tidegate";
 
 const ROWS: &[Row] = &[
@@ -67,6 +69,20 @@ const ROWS: &[Row] = &[
         foreign: Foreign::Any,
     },
     Row {
+        from: REDIS,
+        manifest: "crates/redis/Cargo.toml",
+        ours: &[CORE, STORE],
+        in_tests: &[SIM, TESTBED],
+        foreign: Foreign::Any,
+    },
+    Row {
+        from: TESTBED,
+        manifest: "crates/testbed/Cargo.toml",
+        ours: &[],
+        in_tests: &[],
+        foreign: Foreign::Any,
+    },
+    Row {
         from: SIM,
         manifest: "crates/sim/Cargo.toml",
         ours: &[CORE, STORE],
@@ -76,8 +92,8 @@ const ROWS: &[Row] = &[
     Row {
         from: DOOR,
         manifest: "crates/tidegate/Cargo.toml",
-        ours: &[CORE, STORE],
-        in_tests: &[SIM],
+        ours: &[CORE, STORE, REDIS],
+        in_tests: &[SIM, TESTBED],
         foreign: Foreign::Any,
     },
     Row {
@@ -90,7 +106,7 @@ const ROWS: &[Row] = &[
     Row {
         from: "tidegate-bench",
         manifest: "bench/Cargo.toml",
-        ours: &[CORE, STORE, SIM, DOOR],
+        ours: &[CORE, STORE, SIM, REDIS, TESTBED, DOOR],
         in_tests: &[],
         foreign: Foreign::Any,
     },

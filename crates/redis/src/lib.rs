@@ -1,0 +1,1 @@
+//! Tidegate's decisions for a whole fleet, on Redis or Valkey.
