@@ -37,12 +37,16 @@ mod algorithm;
 mod all;
 mod decision;
 mod events;
+mod kind;
 mod policy;
 mod quota;
+mod shape;
 mod tick;
 
 pub use crate::all::{Limit, decide_all};
 pub use crate::decision::{Decision, Receipt, Verdict};
-pub use crate::policy::{Kind, Policy, State, UnknownKind};
+pub use crate::kind::{Kind, UnknownKind};
+pub use crate::policy::{Policy, State};
 pub use crate::quota::{Grains, Quota, QuotaError};
+pub use crate::shape::Shape;
 pub use crate::tick::{Span, Tick};

@@ -1,36 +1,14 @@
 //! The closed set of algorithms, for code that learns which one to run from a file.
 
-use core::fmt;
-use core::str::FromStr;
-
 use crate::algorithm::{
     Algorithm, FixedWindow, Line, LineBucket, Log, LogLimit, Overflow, SlidingWindow, WindowCount,
     WindowPair,
 };
 use crate::decision::{Decision, Receipt};
+use crate::kind::Kind;
 use crate::quota::{Grains, Quota, QuotaError};
+use crate::shape::Shape;
 use crate::tick::Tick;
-
-/// The algorithms by name.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Kind {
-    /// At most so many at the same time, each for at most a lease.
-    Concurrency,
-    /// A count that starts again at every boundary.
-    FixedWindow,
-    /// The token bucket, told by the time of the next arrival.
-    Gcra,
-    /// The token bucket, told by how full it is.
-    LeakyBucket,
-    /// What finds a debt waits for its turn: evenly spaced output.
-    LeakyQueue,
-    /// Exact over every span, by remembering every event.
-    SlidingLog,
-    /// Two windows, the older fading out.
-    SlidingWindow,
-    /// A burst at once, then the quota's rate.
-    TokenBucket,
-}
 
 /// An algorithm with its quota, chosen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -136,6 +114,16 @@ impl Policy {
         match &self.rule {
             Rule::Line(it) => Some(it.grains()),
             _ => None,
+        }
+    }
+
+    /// The policy in plain numbers, for stores that decide elsewhere.
+    pub const fn shape(&self) -> Shape {
+        match &self.rule {
+            Rule::FixedWindow(it) => it.shape(),
+            Rule::Line(it) => Shape::Line(*it.grains()),
+            Rule::Log(it) => it.shape(),
+            Rule::SlidingWindow(it) => it.shape(),
         }
     }
 
@@ -313,6 +301,12 @@ impl Policy {
         })
     }
 
+    /// The events that a log remembers, oldest first: when each passed, and its cells.
+    pub fn events<'a>(&self, state: &'a State) -> impl Iterator<Item = (Tick, u32)> + use<'a> {
+        let log = if let Memory::Log(log) = &state.0 { Some(log) } else { None };
+        log.into_iter().flat_map(Log::events)
+    }
+
     fn knows(&self, state: &State) -> bool {
         matches!(
             (&self.rule, &state.0),
@@ -323,66 +317,3 @@ impl Policy {
         )
     }
 }
-
-impl Kind {
-    /// Every algorithm, buckets first.
-    pub const ALL: [Kind; 8] = [
-        Kind::TokenBucket,
-        Kind::Gcra,
-        Kind::LeakyBucket,
-        Kind::LeakyQueue,
-        Kind::FixedWindow,
-        Kind::SlidingWindow,
-        Kind::SlidingLog,
-        Kind::Concurrency,
-    ];
-
-    /// Its name in files, on the command line and in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Concurrency => "concurrency",
-            Kind::FixedWindow => "fixed-window",
-            Kind::Gcra => "gcra",
-            Kind::LeakyBucket => "leaky-bucket",
-            Kind::LeakyQueue => "leaky-queue",
-            Kind::SlidingLog => "sliding-log",
-            Kind::SlidingWindow => "sliding-window",
-            Kind::TokenBucket => "token-bucket",
-        }
-    }
-
-    /// Whether the algorithm is a bucket, which has a burst of its own.
-    pub const fn has_burst(self) -> bool {
-        matches!(self, Kind::Gcra | Kind::LeakyBucket | Kind::LeakyQueue | Kind::TokenBucket)
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Kind {
-    type Err = UnknownKind;
-
-    fn from_str(name: &str) -> Result<Kind, UnknownKind> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or(UnknownKind)
-    }
-}
-
-/// A name that is no algorithm's.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct UnknownKind;
-
-impl fmt::Display for UnknownKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such algorithm: choose one of")?;
-        for (index, kind) in Kind::ALL.into_iter().enumerate() {
-            write!(f, "{}{kind}", if index == 0 { " " } else { ", " })?;
-        }
-        Ok(())
-    }
-}
-
-impl core::error::Error for UnknownKind {}

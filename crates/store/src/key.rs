@@ -50,9 +50,7 @@ impl Keys {
         let inner = self.seed.build_hasher();
         let mut hasher = PartsHasher { inner, bytes: 0, after_bytes: false };
         parts.hash(&mut hasher);
-        if Key::BYTES_MAX < hasher.bytes {
-            return Err(KeyTooLong { bytes: hasher.bytes });
-        }
+        KeyTooLong::check(hasher.bytes)?;
         Ok(Key(hasher.inner.finish()))
     }
 }
@@ -80,6 +78,14 @@ impl fmt::Debug for Key {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct KeyTooLong {
     bytes: usize,
+}
+
+impl KeyTooLong {
+    /// Refuses a key of more than [`Key::BYTES_MAX`] bytes.
+    #[inline]
+    pub const fn check(bytes: usize) -> Result<(), KeyTooLong> {
+        if Key::BYTES_MAX < bytes { Err(KeyTooLong { bytes }) } else { Ok(()) }
+    }
 }
 
 impl fmt::Display for KeyTooLong {

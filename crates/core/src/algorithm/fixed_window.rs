@@ -9,6 +9,7 @@ use core::cmp::Ordering;
 use super::Algorithm;
 use crate::decision::{Receipt, Verdict};
 use crate::quota::{Quota, QuotaError};
+use crate::shape::Shape;
 use crate::tick::{Span, Tick};
 
 /// At most `limit` cells in each window.
@@ -61,6 +62,14 @@ impl FixedWindow {
             return Err(QuotaError::Boundaries);
         }
         Ok(FixedWindow { limit, windows: Windows::Calendar { boundaries } })
+    }
+
+    /// The policy in plain numbers.
+    pub(crate) const fn shape(&self) -> Shape {
+        match self.windows {
+            Windows::Aligned { per } => Shape::FixedWindow { limit: self.limit, per },
+            Windows::Calendar { boundaries } => Shape::Calendar { limit: self.limit, boundaries },
+        }
     }
 
     /// Whether `old` has its windows in the same places, so that its counts mean the same: a

@@ -8,6 +8,7 @@ use super::Algorithm;
 use crate::decision::{Receipt, Verdict};
 use crate::events::Events;
 use crate::quota::{Quota, QuotaError};
+use crate::shape::Shape;
 use crate::tick::{Span, Tick};
 
 /// At most `limit` cells among the events of the last period.
@@ -31,6 +32,11 @@ impl LogLimit {
             Ok(()) => Ok(LogLimit { limit: quota.cells(), per: quota.per() }),
             Err(error) => Err(error),
         }
+    }
+
+    /// The policy in plain numbers.
+    pub(crate) const fn shape(&self) -> Shape {
+        Shape::Log { limit: self.limit, per: self.per }
     }
 
     fn leaves_at(&self, passed: Tick) -> Tick {
@@ -99,6 +105,11 @@ impl Algorithm for LogLimit {
 }
 
 impl Log {
+    /// What still counts, oldest first.
+    pub(crate) fn events(&self) -> impl Iterator<Item = (Tick, u32)> {
+        self.events.iter()
+    }
+
     /// Bytes held on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.events.heap_bytes()

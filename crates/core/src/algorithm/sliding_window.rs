@@ -6,6 +6,7 @@
 use super::Algorithm;
 use crate::decision::{Receipt, Verdict};
 use crate::quota::{Quota, QuotaError};
+use crate::shape::Shape;
 use crate::tick::{Span, Tick};
 
 /// About `limit` cells in any span of one period.
@@ -30,6 +31,11 @@ impl SlidingWindow {
             Ok(()) => Ok(SlidingWindow { limit: quota.cells(), per: quota.per() }),
             Err(error) => Err(error),
         }
+    }
+
+    /// The policy in plain numbers.
+    pub(crate) const fn shape(&self) -> Shape {
+        Shape::SlidingWindow { limit: self.limit, per: self.per }
     }
 
     /// The period.

@@ -1,0 +1,191 @@
+//! Calls of the script: many requests in, an answer to each out.
+
+use arrayvec::ArrayVec;
+use redis::Value;
+use tidegate_core::Tick;
+
+use crate::flat::Flat;
+use crate::plan::{self, Does};
+use crate::rule::{FleetRule, Place};
+use crate::told::{Found, LIMITS_MAX, Told};
+
+/// One limit of a request: whom it counts, where, and how many cells.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    pub(crate) rule: FleetRule,
+    pub(crate) place: Place,
+    pub(crate) cost: u32,
+}
+
+/// A request, judged by all its limits or by none.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) does: Does,
+    pub(crate) limits: ArrayVec<Limit, LIMITS_MAX>,
+}
+
+/// A request, and how many like it are decided together.
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) count: u32,
+}
+
+impl Request {
+    /// Whether both ask the same of the same keys.
+    pub(crate) fn is_like(&self, other: &Request) -> bool {
+        let alike = |(a, b): (&Limit, &Limit)| {
+            a.cost == b.cost && a.place == b.place && a.rule.is(&b.rule)
+        };
+        self.does == other.does
+            && self.limits.len() == other.limits.len()
+            && self.limits.iter().zip(&other.limits).all(alike)
+    }
+
+    /// How many alike one count may stand for.
+    pub(crate) fn most_alike(&self) -> u32 {
+        let most = |limit: &Limit| plan::most_alike(limit.rule.policy(), limit.cost);
+        if let Does::Decide | Does::Peek = self.does {
+            self.limits.iter().map(most).min().unwrap_or(1)
+        } else {
+            1
+        }
+    }
+}
+
+/// The keys and arguments of a call: what `decide.lua` reads.
+///
+/// `now` is for tests that bring their own clock.
+pub(crate) fn write(runs: &[Run<'_>], now: Option<Tick>, slack_millis: u64) -> (Flat, Flat) {
+    let (mut keys, mut args, mut requests) = (Flat::default(), Flat::default(), Flat::default());
+    let mut plans: Vec<(&FleetRule, Does, u32)> = Vec::new();
+    let mut plan_args = Flat::default();
+    let mut plain = true;
+    for Run { request, count } in runs {
+        requests.number((*count).into());
+        requests.number(request.limits.len() as u64);
+        for limit in &request.limits {
+            push_keys(&mut keys, limit);
+            let known = |(rule, does, cost): &(&FleetRule, Does, u32)| {
+                rule.is(&limit.rule) && *does == request.does && *cost == limit.cost
+            };
+            let index = plans.iter().position(known).unwrap_or_else(|| {
+                let formers = limit.rule.formers().len();
+                let policy = limit.rule.policy();
+                plan::write(&mut plan_args, policy, request.does, limit.cost, formers);
+                plans.push((&limit.rule, request.does, limit.cost));
+                plans.len() - 1
+            });
+            requests.number(index as u64 + 1);
+        }
+        plain &= *count == 1 && request.limits.len() == 1;
+    }
+    match now {
+        Some(now) => args.number(now.get()),
+        None => args.push(b""),
+    }
+    args.number(slack_millis);
+    args.number(plans.len() as u64);
+    plan_args.iter().for_each(|field| args.push(field));
+    if !(plain && plans.len() == 1) {
+        requests.iter().for_each(|field| args.push(field));
+    }
+    (keys, args)
+}
+
+fn push_keys(keys: &mut Flat, limit: &Limit) {
+    keys.push(&limit.place.name);
+    for former in limit.rule.formers() {
+        keys.push(&limit.place.former(former));
+    }
+}
+
+/// What became of one run.
+#[derive(Debug)]
+pub(crate) enum Outcome<'a> {
+    /// So many passed; what was found before, limit by limit.
+    Decided { passed: u32, found: ArrayVec<Found<'a>, LIMITS_MAX> },
+    /// Nothing was done: states are kept under former policies.
+    Elsewhere(Vec<Elsewhere>),
+    /// Nothing was done: a state cannot be read.
+    Unreadable(String),
+}
+
+/// A state that is kept under a former policy.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    /// Which limit's it is.
+    pub(crate) limit: usize,
+    /// Which of its former policies wrote it.
+    pub(crate) former: usize,
+    pub(crate) value: Vec<u8>,
+}
+
+/// The answer to a call that cannot be understood.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Garbled;
+
+/// Reads the reply to a call of `runs`: the tick at which it was judged, and each run's outcome.
+pub(crate) fn read<'a>(
+    runs: &[Run<'a>],
+    reply: &Value,
+) -> Result<(Tick, Vec<Outcome<'a>>), Garbled> {
+    let Value::Array(items) = reply else { return Err(Garbled) };
+    let mut items = items.iter();
+    let now = u64::try_from(number(items.next())?).map_err(|_| Garbled)?;
+    let mut outcomes = Vec::with_capacity(runs.len());
+    for run in runs {
+        outcomes.push(outcome(run, &mut items)?);
+    }
+    Ok((Tick::from_micros(now), outcomes))
+}
+
+fn outcome<'a>(
+    run: &Run<'a>,
+    items: &mut std::slice::Iter<'_, Value>,
+) -> Result<Outcome<'a>, Garbled> {
+    let limits = &run.request.limits;
+    if run.request.does == Does::Reset {
+        limits.iter().try_for_each(|_| number(items.next()).map(drop))?;
+        return Ok(Outcome::Decided { passed: run.count, found: ArrayVec::new() });
+    }
+    let passed = number(items.next())?;
+    if passed == -2 {
+        let texts: Result<Vec<&[u8]>, Garbled> =
+            limits.iter().map(|_| bytes(items.next())).collect();
+        let why = texts?.first().map(|text| String::from_utf8_lossy(text).into_owned());
+        return Ok(Outcome::Unreadable(why.unwrap_or_default()));
+    }
+    if passed == -1 {
+        let mut elsewhere = Vec::new();
+        for limit in 0..limits.len() {
+            elsewhere.extend(kept_elsewhere(limit, bytes(items.next())?)?);
+        }
+        return Ok(Outcome::Elsewhere(elsewhere));
+    }
+    let mut found = ArrayVec::new();
+    for limit in limits {
+        let policy = limit.rule.policy();
+        let told = Told::read(policy, bytes(items.next())?).ok_or(Garbled)?;
+        found.push(Found { policy, cost: limit.cost, told });
+    }
+    Ok(Outcome::Decided { passed: u32::try_from(passed).map_err(|_| Garbled)?, found })
+}
+
+/// `<`, the place of the former key, a space, and the state; or nothing.
+fn kept_elsewhere(limit: usize, text: &[u8]) -> Result<Option<Elsewhere>, Garbled> {
+    let Some(text) = text.strip_prefix(b"<") else { return Ok(None) };
+    let space = text.iter().position(|&byte| byte == b' ').ok_or(Garbled)?;
+    let (place, value) = text.split_at(space);
+    let place: usize = str::from_utf8(place).ok().and_then(|it| it.parse().ok()).ok_or(Garbled)?;
+    let former = place.checked_sub(1).ok_or(Garbled)?;
+    Ok(Some(Elsewhere { limit, former, value: value[1..].to_vec() }))
+}
+
+fn number(item: Option<&Value>) -> Result<i64, Garbled> {
+    if let Some(Value::Int(number)) = item { Ok(*number) } else { Err(Garbled) }
+}
+
+fn bytes(item: Option<&Value>) -> Result<&[u8], Garbled> {
+    if let Some(Value::BulkString(bytes)) = item { Ok(bytes) } else { Err(Garbled) }
+}

@@ -1,0 +1,60 @@
+//! Many short byte strings in one buffer: the arguments of a call without an allocation for each.
+
+/// A list of byte strings.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flat {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Flat {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Adds a number in decimal.
+    pub(crate) fn number(&mut self, number: u64) {
+        let mut digits = [0; 20];
+        let mut from = digits.len();
+        let mut left = number;
+        loop {
+            from -= 1;
+            digits[from] = b'0' + u8::try_from(left % 10).unwrap_or(0);
+            left /= 10;
+            if left == 0 {
+                break;
+            }
+        }
+        self.push(&digits[from..]);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Flat;
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        let mut flat = Flat::default();
+        flat.push(b"one");
+        flat.push(b"");
+        for number in [0, 7, 10, 1_700_000_000_000_000, u64::MAX] {
+            flat.number(number);
+        }
+        let texts: Vec<&[u8]> = flat.iter().collect();
+        let expected: [&[u8]; 7] =
+            [b"one", b"", b"0", b"7", b"10", b"1700000000000000", b"18446744073709551615"];
+        assert_eq!(texts, expected);
+        assert_eq!(flat.len(), 7);
+    }
+}

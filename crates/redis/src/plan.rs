@@ -1,0 +1,107 @@
+//! What the script is told about one limit: what to do, and by which numbers.
+
+use tidegate_core::{Grains, Policy, Shape, Span, Tick};
+
+use crate::flat::Flat;
+
+/// What is to be done with a limit.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Does {
+    /// Takes what fits of what has passed elsewhere.
+    Debit,
+    /// Judges, and charges what passes.
+    Decide,
+    /// Judges.
+    Peek,
+    /// Gives back what was charged at this tick.
+    Refund { at: Tick },
+    /// Forgets the key.
+    Reset,
+}
+
+impl Does {
+    fn letter(self) -> &'static [u8] {
+        match self {
+            Does::Debit => b"b",
+            Does::Decide => b"d",
+            Does::Peek => b"p",
+            Does::Refund { .. } => b"r",
+            Does::Reset => b"x",
+        }
+    }
+
+    fn at(self) -> Tick {
+        if let Does::Refund { at } = self { at } else { Tick::default() }
+    }
+}
+
+/// How many fields a plan has; `FIELDS` in the script.
+const FIELDS: usize = 11;
+
+/// The ticks past which a line is counted in words; `WORD` in the script.
+pub(crate) const WORD: u128 = 1 << 52;
+
+/// Writes a plan: the fields of `decide.lua`.
+pub(crate) fn write(args: &mut Flat, policy: &Policy, does: Does, cost: u32, formers: usize) {
+    let from = args.len();
+    args.push(does.letter());
+    let (shape, at) = (policy.shape(), does.at().get());
+    args.number(shape_number(shape));
+    args.number(formers as u64);
+    args.number(cost.into());
+    match shape {
+        Shape::Line(grains) => {
+            let weights = [weight(&grains, cost), weight(&grains, grains.burst())];
+            weights.into_iter().flatten().for_each(|number| args.number(number));
+            args.number(grains.tick());
+        }
+        Shape::FixedWindow { limit, per } | Shape::SlidingWindow { limit, per } => {
+            [limit.into(), per.get(), at].into_iter().for_each(|number| args.number(number));
+        }
+        Shape::Calendar { limit, boundaries } => {
+            [limit.into(), 0, at].into_iter().for_each(|number| args.number(number));
+            boundaries.into_iter().for_each(|boundary| args.number(boundary.get()));
+        }
+        Shape::Log { limit, per } => {
+            let numbers = [limit.into(), per.get(), at, width(per) as u64];
+            numbers.into_iter().for_each(|number| args.number(number));
+        }
+    }
+    while args.len() < from + FIELDS {
+        args.push(b"");
+    }
+}
+
+/// The place of a shape in the script's list.
+fn shape_number(shape: Shape) -> u64 {
+    match shape {
+        Shape::Line(_) => 1,
+        Shape::FixedWindow { .. } | Shape::Calendar { .. } => 2,
+        Shape::SlidingWindow { .. } => 3,
+        Shape::Log { .. } => 4,
+    }
+}
+
+/// How long a debt of `cells` takes to pay: words, ticks and parts of a tick.
+fn weight(grains: &Grains, cells: u32) -> [u64; 3] {
+    let debt = u128::from(cells) * u128::from(grains.cell());
+    let (ticks, parts) = (debt / u128::from(grains.tick()), debt % u128::from(grains.tick()));
+    // Words stay below 2^25, since a debt does below 2^77; the rest by what it is divided by.
+    [ticks / WORD, ticks % WORD, parts].map(|part| u64::try_from(part).unwrap_or(u64::MAX))
+}
+
+/// How many alike may be decided by one count, so that the script's sums stay exact.
+pub(crate) fn most_alike(policy: &Policy, cost: u32) -> u32 {
+    let Shape::Line(grains) = policy.shape() else { return u32::MAX };
+    let [_, ticks, _] = weight(&grains, cost);
+    u32::try_from((1_u64 << 52) / (ticks + 1)).unwrap_or(u32::MAX).max(1)
+}
+
+/// Bytes to an event of a log: as few as tell ticks of a period apart, with a bit to spare.
+pub(crate) const fn width(per: Span) -> usize {
+    match per.get() {
+        0..0x8000_0000 => 4,
+        0x8000_0000..0x80_0000_0000 => 5,
+        _ => 6,
+    }
+}

@@ -1,0 +1,151 @@
+//! Rules: a policy with a name, and where its states are kept.
+
+use std::sync::Arc;
+
+use tidegate_core::{Policy, Shape, Tick};
+
+use crate::digest;
+use crate::key::FleetKey;
+
+/// Characters that tell a rule's states from others: 36 bits.
+const ID: usize = 6;
+
+/// A rule of a [`RedisStore`](crate::RedisStore). Clones are the same rule.
+#[derive(Clone, Debug)]
+pub struct FleetRule(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    name: Box<str>,
+    policy: Policy,
+    id: Box<str>,
+    /// The policies before, latest first.
+    formers: Vec<Former>,
+    remembers_refusals: bool,
+}
+
+/// A policy that a rule had, and until when.
+#[derive(Clone, Debug)]
+pub(crate) struct Former {
+    pub(crate) policy: Policy,
+    pub(crate) id: Box<str>,
+    pub(crate) ended_at: Tick,
+}
+
+impl FleetRule {
+    /// How many former policies a rule looks for states of.
+    pub(crate) const FORMERS_MAX: usize = 4;
+
+    pub(crate) fn new(name: &str, policy: Policy) -> FleetRule {
+        let remembers_refusals = policy.kind() != tidegate_core::Kind::Concurrency;
+        let id = id(name, policy.shape());
+        let formers = Vec::new();
+        let name = name.into();
+        FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
+    }
+
+    /// Whether a key that was refused is refused in this process until time allows it again,
+    /// without asking Redis. On by default, but for concurrency: permits come back at any time.
+    #[must_use]
+    pub fn remember_refusals(&self, yes: bool) -> FleetRule {
+        let Inner { name, policy, id, formers, .. } = &*self.0;
+        FleetRule(Arc::new(Inner {
+            name: name.clone(),
+            policy: *policy,
+            id: id.clone(),
+            formers: formers.clone(),
+            remembers_refusals: yes,
+        }))
+    }
+
+    /// The same rule with another policy from `now` on: what was consumed is kept.
+    ///
+    /// States are carried over when their key is next asked about. Up to four former policies are
+    /// looked for; a key that nobody asked about through more changes counts as fresh.
+    #[must_use]
+    pub fn change(&self, policy: Policy, now: Tick) -> FleetRule {
+        let old = &*self.0;
+        let id = id(&old.name, policy.shape());
+        let mut formers = old.formers.clone();
+        if id != old.id {
+            formers.retain(|former| former.id != id);
+            let (policy, id) = (old.policy, old.id.clone());
+            formers.insert(0, Former { policy, id, ended_at: now });
+            formers.truncate(FleetRule::FORMERS_MAX);
+        }
+        let (name, remembers_refusals) = (old.name.clone(), old.remembers_refusals);
+        FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
+    }
+
+    /// The rule's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The policy that it has.
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    pub(crate) fn formers(&self) -> &[Former] {
+        &self.0.formers
+    }
+
+    pub(crate) fn remembers_refusals(&self) -> bool {
+        self.0.remembers_refusals
+    }
+
+    /// Whether `other` is the same rule with the same policy.
+    pub(crate) fn is(&self, other: &FleetRule) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Where the state of `key` is kept.
+    pub(crate) fn place(&self, prefix: &str, key: &FleetKey) -> Place {
+        let (tag, text) = (key.tag(), key.text());
+        let id_at = prefix.len() + tag.len() + 2;
+        let mut name = Vec::with_capacity(id_at + ID + text.len());
+        name.extend_from_slice(prefix.as_bytes());
+        name.push(b'{');
+        name.extend_from_slice(tag.as_bytes());
+        name.push(b'}');
+        name.extend_from_slice(self.0.id.as_bytes());
+        name.extend_from_slice(text.as_bytes());
+        Place { name: name.into(), id_at }
+    }
+}
+
+/// The name of a state in Redis.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Place {
+    pub(crate) name: Box<[u8]>,
+    id_at: usize,
+}
+
+impl Place {
+    /// The name that the state had under a former policy.
+    pub(crate) fn former(&self, former: &Former) -> Vec<u8> {
+        let mut name = self.name.to_vec();
+        name[self.id_at..self.id_at + ID].copy_from_slice(former.id.as_bytes());
+        name
+    }
+}
+
+/// What tells the states of a rule from others: its name, and all that it takes to read them.
+fn id(name: &str, shape: Shape) -> Box<str> {
+    let reads = match shape {
+        // Calendars go on: what stays is about how long their windows are.
+        Shape::Calendar { boundaries: [start, middle, _], .. } => {
+            format!("calendar {}", middle.since(start).get().ilog2())
+        }
+        Shape::FixedWindow { per, .. } => format!("fixed {}", per.get()),
+        Shape::Line(grains) => {
+            format!("line {} {} {}", grains.tick(), grains.cell(), grains.burst())
+        }
+        Shape::Log { per, .. } => format!("log {}", per.get()),
+        Shape::SlidingWindow { per, .. } => format!("sliding {}", per.get()),
+    };
+    let mut id = String::with_capacity(ID);
+    digest::push(&mut id, format!("{} {name} {reads}", name.len()).as_bytes(), ID);
+    id.into()
+}

@@ -1,0 +1,185 @@
+-- Sliding log and concurrency: what passed, each with the tick at which it leaves.
+--
+-- plan  limit, per, at (of the receipt), width
+-- value cells in all (4 bytes), words that core's list would take (4), the latest tick seen (7),
+--       whether events were ever merged (1); then the events, oldest first. An event is one word of
+--       `width` bytes, twice its tick modulo half a word's range, and means one cell; odd words
+--       after it add that many halves of cells more. Ticks are whole again by the latest tick, since
+--       no event is older than a period, and half a word's range is longer than that.
+
+local EXACT_MAX = 32768
+local WIDE_CELLS = 262144
+
+local log = {}
+
+function log.plan(plan, field)
+  plan.limit = ARGV[field] + 0
+  plan.per = ARGV[field + 1] + 0
+  plan.at = ARGV[field + 2] + 0
+  plan.width = ARGV[field + 3] + 0
+  plan.format = '>I' .. ARGV[field + 3]
+  plan.range = 2 ^ (8 * plan.width - 1)
+end
+
+local function words_of(cells)
+  if WIDE_CELLS <= cells then return 2 end
+  return 1
+end
+
+-- The tick of a word: the last one up to the latest that ends in the bits kept.
+local function tick_of(plan, state, word)
+  return state.latest - (state.latest - word / 2) % plan.range
+end
+
+-- The event that starts at `place`: its tick, its cells, and where the next one starts.
+local function event_at(plan, state, place)
+  local word, following = struct.unpack(plan.format, state.list, place)
+  local tick, cells = tick_of(plan, state, word), 1
+  while following <= #state.list do
+    local more, after = struct.unpack(plan.format, state.list, following)
+    if more % 2 == 0 then break end
+    cells, following = cells + (more - 1) / 2, after
+  end
+  return tick, cells, following
+end
+
+-- Where the event starts that ends just before `place`; nil before the first.
+local function start_before(plan, state, place)
+  place = place - plan.width
+  while state.head <= place do
+    if struct.unpack(plan.format, state.list, place) % 2 == 0 then return place end
+    place = place - plan.width
+  end
+  return nil
+end
+
+local function newest(plan, state)
+  local place = start_before(plan, state, #state.list + 1)
+  if not place then return nil end
+  return event_at(plan, state, place), place
+end
+
+-- The words of an event.
+local function packed(plan, tick, cells)
+  local words = {struct.pack(plan.format, tick % plan.range * 2)}
+  local more = cells - 1
+  while 0 < more do
+    local some = math.min(more, plan.range - 1)
+    words[#words + 1] = struct.pack(plan.format, some * 2 + 1)
+    more = more - some
+  end
+  return table.concat(words)
+end
+
+local function is_one_bucket(plan, a, b)
+  local bucket = math.ceil(plan.per / 16384)
+  return math.floor(a / bucket) == math.floor(b / bucket)
+end
+
+function log.read(plan, value, now)
+  local state = {used = 0, words = 0, latest = 0, merged = 0, list = '', head = 1}
+  if value then
+    state.used, state.words, state.latest, state.merged, state.head =
+      struct.unpack('>I4I4I7B', value)
+    state.list = value
+  end
+  while state.head <= #state.list do
+    local tick, cells, following = event_at(plan, state, state.head)
+    if now - tick < plan.per then break end
+    state.used, state.words = state.used - cells, state.words - words_of(cells)
+    state.head = following
+  end
+  state.latest_read = state.latest
+  state.latest = math.max(state.latest, now)
+  state.used_before, state.newest_before = state.used, newest(plan, state)
+  return state
+end
+
+function log.fits(plan, state, now, count)
+  local room = math.max(0, plan.limit - state.used)
+  return math.min(count, math.floor(room / plan.cost))
+end
+
+local function record(plan, state, cells)
+  if cells == 0 then return end
+  local tick, place = state.newest_before, nil
+  if tick then tick, place = newest(plan, state) end
+  state.used = state.used + cells
+  local merges = tick and EXACT_MAX <= state.words and is_one_bucket(plan, tick, state.latest)
+  if tick and (tick == state.latest or merges) then
+    local _, before = event_at(plan, state, place)
+    if tick ~= state.latest then state.merged = 1 end
+    state.words = state.words - words_of(before)
+    cells = cells + before
+    state.list = string.sub(state.list, state.head, place - 1)
+  else
+    if not tick then state.merged = 0 end
+    state.list = string.sub(state.list, state.head)
+  end
+  state.head = 1
+  state.words = state.words + words_of(cells)
+  state.list = state.list .. packed(plan, state.latest, cells)
+end
+
+function log.take(plan, state, now, count)
+  record(plan, state, count * plan.cost)
+end
+
+function log.debit(plan, state, now)
+  record(plan, state, math.min(plan.cost, math.max(0, plan.limit - state.used)))
+end
+
+function log.refund(plan, state, now)
+  local found, place = nil, start_before(plan, state, #state.list + 1)
+  while place do
+    local tick = event_at(plan, state, place)
+    if tick < plan.at then break end
+    found, place = place, start_before(plan, state, place)
+  end
+  if not found then return end
+  local tick, had, following = event_at(plan, state, found)
+  local is_it = tick == plan.at or (state.merged == 1 and is_one_bucket(plan, plan.at, tick))
+  if not is_it then return end
+  local left = had - math.min(plan.cost, had)
+  local kept = ''
+  state.words = state.words - words_of(had)
+  if 0 < left then
+    kept = packed(plan, tick, left)
+    state.words = state.words + words_of(left)
+  end
+  state.used = state.used - had + left
+  state.list = string.sub(state.list, state.head, found - 1) .. kept ..
+    string.sub(state.list, following)
+  state.head = 1
+end
+
+function log.lives(plan, state, now)
+  local tick = newest(plan, state)
+  if not tick then return 0 end
+  return tick + plan.per - now
+end
+
+function log.write(plan, state)
+  return struct.pack('>I4I4I7B', state.used, state.words, state.latest, state.merged) ..
+    string.sub(state.list, state.head)
+end
+
+-- When `excess` cells will have left.
+local function frees_at(plan, state, excess)
+  local place, left = state.head, 0
+  while place <= #state.list do
+    local tick, cells, following = event_at(plan, state, place)
+    left, place = left + cells, following
+    if excess <= left then return tick + plan.per end
+  end
+  return 0
+end
+
+-- What the answers need, since the events are too many to send: the cells before, the newest
+-- event's tick before and the latest tick; and when a request passes that finds no room now.
+function log.told(plan, state, now)
+  local frees, excess = 0, state.used + plan.cost - plan.limit
+  if 0 < excess and plan.cost <= plan.limit then frees = frees_at(plan, state, excess) end
+  return string.format('%.0f %.0f %.0f %.0f', state.used_before, state.newest_before or 0,
+    state.latest, frees)
+end
