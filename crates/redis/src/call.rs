@@ -34,9 +34,8 @@ pub(crate) struct Run<'a> {
 impl Request {
     /// Whether both ask the same of the same keys.
     pub(crate) fn is_like(&self, other: &Request) -> bool {
-        let alike = |(a, b): (&Limit, &Limit)| {
-            a.cost == b.cost && a.place == b.place && a.rule.is(&b.rule)
-        };
+        let alike =
+            |(a, b): (&Limit, &Limit)| a.cost == b.cost && a.place == b.place && a.rule.is(&b.rule);
         self.does == other.does
             && self.limits.len() == other.limits.len()
             && self.limits.iter().zip(&other.limits).all(alike)

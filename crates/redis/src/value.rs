@@ -39,9 +39,7 @@ pub(crate) fn write(policy: &Policy, state: &State) -> Vec<u8> {
     let [first, second] = policy.pack(state);
     match policy.shape() {
         Shape::Line(grains) => write_line(&grains, u128::from(second) << 64 | u128::from(first)),
-        Shape::FixedWindow { per, .. } => {
-            format!("{}{second:010}", first / per.get()).into_bytes()
-        }
+        Shape::FixedWindow { per, .. } => format!("{}{second:010}", first / per.get()).into_bytes(),
         Shape::Calendar { .. } => format!("{first}{second:010}").into_bytes(),
         Shape::SlidingWindow { per, .. } => {
             let (last, this) = (second >> 32, second & 0xFFFF_FFFF);

@@ -115,7 +115,8 @@ local function request(count, chosen)
   end
   local states, names = found(chosen)
   if not states then return end
-  local passed = count
+  -- Each look is by itself: what one sees, all alike see.
+  local passed = does == 'p' and 1 or count
   for index, plan in ipairs(chosen) do
     local shape, state = plan.shape, states[index]
     if does == 'r' or does == 'b' then
@@ -133,6 +134,7 @@ local function request(count, chosen)
       end
     end
   end
+  if does == 'p' then passed = passed * count end
   answer(passed, chosen, states)
 end
 

@@ -1,0 +1,46 @@
+//! A real server with the script loaded, and a plain way to call it.
+
+use redis::{Connection, Value};
+use tidegate_core::Tick;
+use tidegate_testbed::{Flavor, Server};
+
+use crate::call::{self, Outcome, Run};
+use crate::script::DECIDE;
+
+/// A day: states must outlive a test that runs in virtual time.
+const SLACK_MILLIS: u64 = 86_400_000;
+
+pub(super) struct Bench {
+    pub(super) connection: Connection,
+    script: redis::Script,
+    _server: Server,
+}
+
+impl Bench {
+    pub(super) fn start(flavor: Flavor) -> Bench {
+        let server = Server::builder().flavor(flavor).start().unwrap();
+        let client = redis::Client::open(server.url()).unwrap();
+        let connection = client.get_connection().unwrap();
+        Bench { connection, script: redis::Script::new(DECIDE), _server: server }
+    }
+
+    /// Decides `runs` at `now` by the script.
+    pub(super) fn decide<'a>(&mut self, runs: &[Run<'a>], now: Tick) -> Vec<Outcome<'a>> {
+        let (keys, args) = call::write(runs, Some(now), SLACK_MILLIS);
+        let mut invocation = self.script.prepare_invoke();
+        keys.iter().for_each(|key| drop(invocation.key(key)));
+        args.iter().for_each(|arg| drop(invocation.arg(arg)));
+        let reply: Value = invocation.invoke(&mut self.connection).unwrap();
+        let (at, outcomes) = call::read(runs, &reply).unwrap();
+        assert_eq!(at, now);
+        outcomes
+    }
+
+    pub(super) fn value(&mut self, key: &[u8]) -> Vec<u8> {
+        redis::cmd("GET")
+            .arg(key)
+            .query::<Option<Vec<u8>>>(&mut self.connection)
+            .unwrap()
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,235 @@
+//! The scripts beside the core: same verdicts, same numbers, same state, over random traces.
+
+use tidegate_core::{Kind, Policy, Quota, Receipt, Span, State, Tick};
+use tidegate_sim::rng::Rng;
+use tidegate_testbed::Flavor;
+
+use super::bench_server::Bench;
+use crate::call::{Limit, Outcome, Request, Run};
+use crate::key::FleetKey;
+use crate::plan::Does;
+use crate::rule::FleetRule;
+use crate::{told, value};
+
+/// Steps by algorithm, on the first server; others take fewer.
+const STEPS: u32 = 200_000;
+/// Keys side by side, each with a policy of its own: one call decides for all of them.
+const TRACES: usize = 50;
+
+/// One key, what the core remembers of it, and what it was charged.
+struct Trace {
+    rule: FleetRule,
+    key: FleetKey,
+    state: State,
+    receipts: Vec<Receipt>,
+}
+
+/// What a trace does next.
+struct Step {
+    request: Request,
+    count: u32,
+}
+
+#[test]
+fn scripts_and_core_agree_on_every_algorithm() {
+    for flavor in Flavor::all_there() {
+        let steps = if let Flavor::Redis = flavor { STEPS } else { STEPS / 10 };
+        let mut bench = Bench::start(flavor);
+        for (seed, kind) in (1..).zip(Kind::ALL) {
+            check(&mut bench, kind, seed, steps);
+        }
+        calendars(&mut bench, steps);
+    }
+}
+
+fn check(bench: &mut Bench, kind: Kind, seed: u64, steps: u32) {
+    let mut rng = Rng::new(seed);
+    walk(bench, &mut rng, steps, &format!("{kind}, seed {seed}"), &|rng| any_policy(kind, rng));
+}
+
+fn calendars(bench: &mut Bench, steps: u32) {
+    let policy = |rng: &mut Rng| {
+        let start = START - rng.below(1 << 26);
+        let middle = start + 1 + rng.below(1 << 26);
+        let end = middle + 1 + rng.below(1 << 26);
+        let boundaries = [start, middle, end].map(Tick::from_micros);
+        Policy::calendar(1 + rng.below_u32(30), boundaries).unwrap()
+    };
+    walk(bench, &mut Rng::new(99), steps, "calendar", &policy);
+}
+
+const START: u64 = 1_700_000_000_000_000;
+
+fn walk(
+    bench: &mut Bench,
+    rng: &mut Rng,
+    steps: u32,
+    context: &str,
+    policy: &dyn Fn(&mut Rng) -> Policy,
+) {
+    let mut taken = 0;
+    let mut epoch = 0;
+    while taken < steps {
+        epoch += 1;
+        let mut traces: Vec<Trace> = (0..TRACES)
+            .map(|index| Trace::new(policy(rng), &format!("{context} {epoch} {index}")))
+            .collect();
+        let mut now = Tick::from_micros(START + rng.below(1 << 20));
+        for _ in 0..100 {
+            now = any_next(now, rng);
+            let steps: Vec<Step> = traces.iter_mut().map(|trace| trace.next(rng)).collect();
+            let runs: Vec<Run<'_>> = steps
+                .iter()
+                .map(|step| Run { request: &step.request, count: step.count })
+                .collect();
+            let outcomes = bench.decide(&runs, now);
+            for ((trace, step), outcome) in traces.iter_mut().zip(&steps).zip(outcomes) {
+                trace.compare(bench, (step, outcome), now, context);
+                taken += 1;
+            }
+        }
+        for trace in &mut traces {
+            trace.compare_state(bench, now, context);
+        }
+    }
+}
+
+/// Mostly a little later; sometimes much, sometimes back.
+fn any_next(now: Tick, rng: &mut Rng) -> Tick {
+    match rng.below(20) {
+        0 => Tick::from_micros(now.get() - rng.of_bits(24)),
+        1 => now.after(Span::from_micros(rng.of_bits(40))),
+        _ => now.after(Span::from_micros(rng.of_bits(22))),
+    }
+}
+
+fn any_policy(kind: Kind, rng: &mut Rng) -> Policy {
+    let quota = if rng.one_in(3) { rng.any_quota() } else { rng.small_quota() };
+    let quota = if kind.has_burst() { quota } else { Quota::new(quota.cells(), quota.per()) };
+    Policy::new(kind, quota).unwrap()
+}
+
+impl Trace {
+    fn new(policy: Policy, name: &str) -> Trace {
+        let key = FleetKey::new(name).unwrap();
+        Trace { rule: FleetRule::new("r", policy), key, state: policy.fresh(), receipts: vec![] }
+    }
+
+    fn next(&mut self, rng: &mut Rng) -> Step {
+        let policy = self.rule.policy();
+        let most = policy.limit().saturating_add(2);
+        let cost = if rng.one_in(3) { rng.below_u32(most) } else { rng.below_u32(most.min(4)) };
+        let (does, cost) = match rng.below(16) {
+            0 => (Does::Peek, cost),
+            1 if rng.one_in(4) => (Does::Reset, 0),
+            2..4 if !self.receipts.is_empty() => {
+                let index = rng.below(self.receipts.len() as u64);
+                let receipt = &self.receipts[usize::try_from(index).unwrap()];
+                (Does::Refund { at: receipt.at() }, receipt.cost())
+            }
+            _ => (Does::Decide, cost),
+        };
+        let place = self.rule.place("t:", &self.key);
+        let limit = Limit { rule: self.rule.clone(), place, cost };
+        let request = Request { does, limits: std::iter::once(limit).collect() };
+        let count = if rng.one_in(4) { 1 + rng.below_u32(40) } else { 1 };
+        let count = count.min(request.most_alike());
+        Step { request, count }
+    }
+
+    fn compare(
+        &mut self,
+        bench: &mut Bench,
+        (step, outcome): (&Step, Outcome<'_>),
+        now: Tick,
+        context: &str,
+    ) {
+        let policy = *self.rule.policy();
+        let cost = step.request.limits[0].cost;
+        let at = || format!("{context}: {policy:?} at {now:?}, {:?} {cost}", step.request.does);
+        let Outcome::Decided { passed, mut found } = outcome else { panic!("{}", at()) };
+        match step.request.does {
+            Does::Reset => self.state = policy.fresh(),
+            Does::Refund { at } => {
+                policy.refund(&mut self.state, now, Receipt::new(at, cost));
+                // What is as good as fresh is forgotten, even if the clock then goes back.
+                let place = &step.request.limits[0].place;
+                if policy.is_fresh(&self.state, now) && bench.value(&place.name).is_empty() {
+                    self.state = policy.fresh();
+                }
+                self.receipts.retain(|receipt| receipt.at() != at);
+            }
+            Does::Peek => {
+                let (_, answers) = told::peek(&mut found, now);
+                let expected = policy.peek(&mut self.state.clone(), now, cost);
+                assert_eq!(answers[0].decision, expected, "{}", at());
+                assert_eq!(passed == step.count, expected.verdict.passes(), "{}", at());
+            }
+            Does::Debit => unreachable!("not asked for"),
+            Does::Decide => {
+                let mut model = self.state.clone();
+                for index in 0..step.count {
+                    let (_, mut answers) = told::decide(&mut found, now);
+                    let one = answers.pop().unwrap();
+                    let (expected, receipt) = policy.decide_with_receipt(&mut model, now, cost);
+                    assert_eq!(one.decision, expected, "{}, {index} of {}", at(), step.count);
+                    assert_eq!(one.receipt, receipt, "{}", at());
+                    let by_script = index < passed;
+                    assert_eq!(by_script, expected.verdict.passes(), "{}", at());
+                    // What does not pass is not written, nor what time did to it.
+                    if by_script && 0 < cost {
+                        self.state = model.clone();
+                        self.receipts.extend(receipt);
+                    }
+                }
+                let excess = self.receipts.len().saturating_sub(8);
+                self.receipts.drain(..excess);
+            }
+        }
+    }
+
+    fn compare_state(&mut self, bench: &mut Bench, now: Tick, context: &str) {
+        let policy = self.rule.policy();
+        let kept = bench.value(&self.rule.place("t:", &self.key).name);
+        let mut kept = value::read(policy, &kept).expect("a value that the script wrote");
+        policy.peek(&mut kept, now, 0);
+        policy.peek(&mut self.state, now, 0);
+        let events = |state: &State| policy.events(state).collect::<Vec<_>>();
+        assert_eq!(events(&kept), events(&self.state), "{context}: {policy:?}");
+        if !policy.is_fresh(&kept, now) || !policy.is_fresh(&self.state, now) {
+            assert_eq!(policy.pack(&kept), policy.pack(&self.state), "{context}: {policy:?}");
+        }
+    }
+}
+
+/// Past 32,768 events a log keeps those of one short while together; so does the script.
+#[test]
+fn long_logs_are_merged_alike() {
+    let mut bench = Bench::start(Flavor::Redis);
+    let quota = Quota::new(1_000_000, Span::from_secs(60));
+    let policy = Policy::new(Kind::SlidingLog, quota).unwrap();
+    let mut trace = Trace::new(policy, "long");
+    let mut rng = Rng::new(7);
+    let mut now = Tick::from_micros(START);
+    for _ in 0..32_700 {
+        now = now.after(Span::from_micros(500));
+        policy.decide(&mut trace.state, now, 1);
+    }
+    let name = trace.rule.place("t:", &trace.key).name;
+    let value = value::write(&policy, &trace.state);
+    let () = redis::cmd("SET").arg(&*name).arg(value).query(&mut bench.connection).unwrap();
+    for _ in 0..4_000 {
+        now = now.after(Span::from_micros(rng.of_bits(14)));
+        let step = trace.next(&mut rng);
+        if step.request.does == Does::Reset {
+            continue;
+        }
+        let run = Run { request: &step.request, count: step.count };
+        let outcome = bench.decide(&[run], now).remove(0);
+        trace.compare(&mut bench, (&step, outcome), now, "long log");
+    }
+    assert!(32_768 < policy.events(&trace.state).count());
+    let merged = trace.state.clone();
+    trace.compare_state(&mut bench, now, "long log");
+    assert!(policy.events(&merged).count() < 35_500, "nothing was merged");
+}
