@@ -41,6 +41,12 @@ impl Request {
             && self.limits.iter().zip(&other.limits).all(alike)
     }
 
+    /// Whether both are judged by one and the same key.
+    pub(crate) fn shares_a_place(&self, other: &Request) -> bool {
+        let is_of = |place: &Place| other.limits.iter().any(|limit| limit.place == *place);
+        self.limits.iter().any(|limit| is_of(&limit.place))
+    }
+
     /// How many alike one count may stand for.
     pub(crate) fn most_alike(&self) -> u32 {
         let most = |limit: &Limit| plan::most_alike(limit.rule.policy(), limit.cost);
