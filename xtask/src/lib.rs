@@ -1,6 +1,6 @@
 //! What there is to do in this repository, as commands.
 //!
-//! Needs cargo and git, nothing else.
+//! Needs cargo and git; what tests need besides, `cargo xtask servers` installs.
 //! A library beside its binary so that `tests/tidy.rs` can ask whether the tree is tidy.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task talks to a terminal")]
@@ -9,6 +9,7 @@ mod bench;
 mod cargo;
 mod help;
 mod mutants;
+mod servers;
 mod tally;
 mod test;
 pub mod tidy;
@@ -50,6 +51,7 @@ fn dispatch(mut args: Vec<String>) -> Result<ExitCode> {
     match command.as_str() {
         "help" | "--help" | "-h" => print!("{}", help::HELP),
         "test" => alone(&args).and_then(|()| test::run(&root()?))?,
+        "servers" => alone(&args).and_then(|()| servers::run(&root()?))?,
         "tidy" => alone(&args).and_then(|()| tidy_or_fail())?,
         "bench" => return bench::run(&root()?, &args),
         "mutants" => mutants::run(&root()?, &args)?,
@@ -97,6 +99,7 @@ mod tests {
     #[test]
     fn arguments_are_never_ignored() {
         refuses(&["test", "core"], "this command takes no arguments: `core`");
+        refuses(&["servers", "core"], "this command takes no arguments: `core`");
         refuses(&["tidy", "core"], "this command takes no arguments: `core`");
     }
 

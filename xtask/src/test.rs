@@ -36,6 +36,8 @@ enum Work {
     Cargo { call: &'static str, env: Env },
     /// A cargo call whose tests count.
     Tests { call: &'static str, env: Env },
+    /// Installs what tests run.
+    Servers,
     /// The house rules, in this process.
     Tidy,
 }
@@ -59,6 +61,7 @@ struct Place<'a> {
 // The benchmark stays out: its peers take longer to build than all the rest.
 // `--lib` for the documents, because the command and the front door share the name `tidegate`.
 const STEPS: &[Step] = &[
+    Step { title: "servers", work: Work::Servers },
     Step { title: "fmt", work: Work::Cargo { call: "fmt --all --check", env: Env::Plain } },
     Step {
         title: "clippy",
@@ -102,6 +105,7 @@ const STEPS: &[Step] = &[
 
 fn take(step: &Step, place: &Place<'_>, tally: &mut Tally) -> Result<()> {
     match step.work {
+        Work::Servers => crate::servers::run(place.root),
         Work::Tidy => crate::tidy_or_fail(),
         Work::Cargo { call, env } => {
             let mut command = env.prepare(call, place);
@@ -167,14 +171,23 @@ mod tests {
     fn calls() -> impl Iterator<Item = (&'static str, &'static str)> {
         STEPS.iter().filter_map(|step| match step.work {
             Work::Cargo { call, .. } | Work::Tests { call, .. } => Some((step.title, call)),
-            Work::Tidy => None,
+            Work::Servers | Work::Tidy => None,
         })
     }
 
     #[test]
     fn cheap_steps_come_first() {
         let titles: Vec<&str> = STEPS.iter().map(|step| step.title).collect();
-        let order = ["fmt", "clippy", "tidy", "tests", "loom models", "docs", "tests in release"];
+        let order = [
+            "servers",
+            "fmt",
+            "clippy",
+            "tidy",
+            "tests",
+            "loom models",
+            "docs",
+            "tests in release",
+        ];
         assert_eq!(titles, order);
     }
 

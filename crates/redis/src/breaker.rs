@@ -98,6 +98,12 @@ mod tests {
         Tick::from_micros(1_000_000_000).after(Span::from_millis(millis))
     }
 
+    fn fail_three_times(breaker: &mut Breaker, luck: u64) {
+        for _ in 0..3 {
+            breaker.failed(at(0), luck);
+        }
+    }
+
     #[test]
     fn it_opens_after_three_failures_in_a_row_and_not_before() {
         let mut breaker = Breaker::new();
@@ -118,7 +124,7 @@ mod tests {
     #[test]
     fn one_probes_while_all_others_are_refused() {
         let mut breaker = Breaker::new();
-        (0..3).for_each(|_| drop(breaker.failed(at(0), 0)));
+        fail_three_times(&mut breaker, 0);
         assert_eq!(breaker.permit(at(50)), Permission::Probe);
         for millis in [50, 60, 1_000] {
             assert!(matches!(breaker.permit(at(millis)), Permission::Refused { .. }));
@@ -130,7 +136,7 @@ mod tests {
     #[test]
     fn a_failed_probe_doubles_the_pause_up_to_a_bound() {
         let mut breaker = Breaker::new();
-        (0..3).for_each(|_| drop(breaker.failed(at(0), 0)));
+        fail_three_times(&mut breaker, 0);
         let mut now = at(0);
         let mut pauses = Vec::new();
         for _ in 0..9 {
@@ -147,7 +153,7 @@ mod tests {
     fn luck_spreads_returns_over_half_a_pause() {
         let pause = |luck| {
             let mut breaker = Breaker::new();
-            (0..3).for_each(|_| drop(breaker.failed(at(0), luck)));
+            fail_three_times(&mut breaker, luck);
             let Permission::Refused { retry_after } = breaker.permit(at(0)) else { panic!() };
             retry_after.get()
         };
@@ -159,7 +165,7 @@ mod tests {
     #[test]
     fn late_failures_of_others_do_not_prolong_the_pause() {
         let mut breaker = Breaker::new();
-        (0..3).for_each(|_| drop(breaker.failed(at(0), 0)));
+        fail_three_times(&mut breaker, 0);
         for _ in 0..100 {
             assert!(!breaker.failed(at(10), 0));
         }
@@ -169,7 +175,7 @@ mod tests {
     #[test]
     fn a_probe_that_nobody_answers_for_is_given_up() {
         let mut breaker = Breaker::new();
-        (0..3).for_each(|_| drop(breaker.failed(at(0), 0)));
+        fail_three_times(&mut breaker, 0);
         assert_eq!(breaker.permit(at(50)), Permission::Probe);
         assert!(matches!(breaker.permit(at(5_049)), Permission::Refused { .. }));
         assert_eq!(breaker.permit(at(5_050)), Permission::Probe);

@@ -21,6 +21,8 @@ pub(crate) struct Limit {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) does: Does,
+    /// Where in a cluster all its keys are.
+    pub(crate) slot: u16,
     pub(crate) limits: ArrayVec<Limit, LIMITS_MAX>,
 }
 

@@ -34,12 +34,15 @@ const CALL_MAX: usize = 128;
 pub(crate) enum Reply {
     Decided(Decided),
     /// Nothing was done: states are kept under former policies.
-    Elsewhere { judged: Tick, kept: Vec<Elsewhere> },
+    Elsewhere {
+        judged: Tick,
+        kept: Vec<Elsewhere>,
+    },
 }
 
+/// What all limits said of a request.
 #[derive(Debug)]
 pub(crate) struct Decided {
-    pub(crate) judged: Tick,
     pub(crate) verdict: Verdict,
     pub(crate) answers: Answers,
 }
@@ -106,13 +109,9 @@ impl Gather {
         &self.refusals
     }
 
-    /// Our own clock, not a server's.
+    /// The clock by which refusals are remembered: our own, or that which scripts are told.
     pub(crate) fn now(&self) -> Tick {
-        self.clock.now()
-    }
-
-    pub(crate) fn judged_by(&self) -> Option<&Arc<dyn Clock>> {
-        self.judged_by.as_ref()
+        self.judged_by.as_ref().map_or_else(|| self.clock.now(), |clock| clock.now())
     }
 
     pub(crate) fn slack_millis(&self) -> u64 {
@@ -126,9 +125,18 @@ impl Gather {
 
     /// Has `request` decided, and waits for it for no longer than `within`.
     pub(crate) async fn ask(self: &Arc<Self>, request: Request, within: Duration) -> Answer {
+        self.submit(request, within)?.await
+    }
+
+    /// The same, to be waited for later.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        request: Request,
+        within: Duration,
+    ) -> Result<impl Future<Output = Answer> + use<>, StoreError> {
         let lane = self.lane(self.wire.lane_of(request.slot));
         let (answer, answered) = oneshot::channel();
-        let now = self.now();
+        let now = self.clock.now();
         let deadline = now.after(Span::from(within));
         let start = {
             let mut state = lane.lock();
@@ -149,7 +157,8 @@ impl Gather {
             let flight = Flight { gather: Arc::clone(self), lane };
             tokio::spawn(flight.fly());
         }
-        answered.await.unwrap_or_else(|_| Err(StoreError::Unknown("the task ended".into())))
+        let ended = || Err(StoreError::Unknown("the task that asks has ended".into()));
+        Ok(async move { answered.await.unwrap_or_else(|_| ended()) })
     }
 
     fn lane(&self, number: usize) -> Arc<Lane> {
@@ -207,13 +216,14 @@ impl Flight {
     }
 
     async fn call(&self, jobs: Vec<Job>) {
-        let sent = self.gather.now();
-        let mut jobs: Vec<Job> = jobs.into_iter().filter_map(|job| in_time(job, sent)).collect();
+        let (started, sent) = (self.gather.clock.now(), self.gather.now());
+        let in_time = |job| in_time(job, started);
+        let mut jobs: Vec<Job> = jobs.into_iter().filter_map(in_time).collect();
         let Some(deadline) = jobs.iter().map(|job| job.deadline).min() else { return };
         let groups = self.group(&jobs);
         let calls: Vec<Call> = self.calls(&jobs, groups);
         let scripts = calls.iter().map(|call| self.script(&jobs, call)).collect();
-        let within = Duration::from(deadline.since(sent));
+        let within = Duration::from(deadline.since(started));
         let results = self.gather.wire.run(self.lane.number, scripts, within).await;
         let received = self.gather.now();
         let mut answers: Vec<Option<Answer>> = jobs.iter().map(|_| None).collect();
@@ -228,7 +238,7 @@ impl Flight {
                 }
             }
         }
-        self.note(failed, received);
+        self.note(failed, self.gather.clock.now());
         for (job, answer) in jobs.drain(..).zip(answers) {
             let answer = answer.unwrap_or(Err(StoreError::Unknown("no answer".into())));
             if let Err(unheard) = job.answer.send(answer) {
@@ -258,7 +268,8 @@ impl Flight {
         for (limit, receipt) in request.limits.into_iter().zip(receipts) {
             let Some(receipt) = receipt.filter(|receipt| 0 < receipt.cost()) else { continue };
             let does = Does::Refund { at: receipt.at() };
-            let refund = Request::new(does, request.slot, std::iter::once(limit).collect());
+            let limits = std::iter::once(limit).collect();
+            let refund = Request { does, slot: request.slot, limits };
             let gather = Arc::clone(&self.gather);
             tokio::spawn(async move { gather.ask(refund, GIVE_BACK_WITHIN).await.map(drop) });
         }
@@ -307,7 +318,7 @@ impl Flight {
     fn script(&self, jobs: &[Job], call: &Call) -> ScriptCall {
         let now = self.gather.judged_by.as_ref().map(|clock| clock.now());
         let (keys, args) = call::write(&call.runs(jobs), now, self.gather.slack_millis);
-        ScriptCall::new(&DECIDE, call.slot, &keys, &args)
+        ScriptCall::of(&DECIDE, call.slot, &keys, &args)
     }
 
     fn read(
@@ -349,8 +360,8 @@ impl Flight {
                         } else {
                             told::peek(&mut found, judged)
                         };
-                        let agreed = !request.does.judges()
-                            || verdict.passes() == (place < passed as usize);
+                        let agreed =
+                            !request.does.judges() || verdict.passes() == (place < passed as usize);
                         if !agreed {
                             let why = "script and core do not agree on it".into();
                             tell(place, Err(StoreError::Damaged(why)));
@@ -360,7 +371,7 @@ impl Flight {
                             is_remembered = true;
                             self.gather.refusals.remember(request, &found, when);
                         }
-                        let decided = Decided { judged, verdict, answers: one };
+                        let decided = Decided { verdict, answers: one };
                         tell(place, Ok(Reply::Decided(decided)));
                     }
                 }

@@ -1,16 +1,30 @@
 //! Tidegate's decisions for a whole fleet, on Redis or Valkey.
 
+mod breaker;
 mod call;
 mod digest;
+mod error;
+mod failure;
 mod flat;
+mod gather;
+mod health;
 mod key;
 mod plan;
+mod refusals;
 mod rule;
 mod script;
+mod settings;
+mod store;
 #[cfg(test)]
 mod tests;
 mod told;
 mod value;
+mod wire;
 
+pub use crate::error::ConnectError;
+pub use crate::failure::StoreError;
+pub use crate::health::{Health, NodeHealth};
 pub use crate::key::{FleetKey, KeyPart, KeyText};
 pub use crate::rule::FleetRule;
+pub use crate::settings::{ClientCertificate, Credentials, Protocol, Settings};
+pub use crate::store::{FleetCharge, Judged, RedisStore, StoreBuilder};

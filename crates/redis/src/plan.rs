@@ -20,6 +20,11 @@ pub(crate) enum Does {
 }
 
 impl Does {
+    /// Whether it asks if something passes.
+    pub(crate) fn judges(self) -> bool {
+        matches!(self, Does::Decide | Does::Peek)
+    }
+
     fn letter(self) -> &'static [u8] {
         match self {
             Does::Debit => b"b",

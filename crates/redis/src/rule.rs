@@ -34,7 +34,7 @@ pub(crate) struct Former {
 
 impl FleetRule {
     /// How many former policies a rule looks for states of.
-    pub(crate) const FORMERS_MAX: usize = 4;
+    pub(crate) const FORMERS_MAX: usize = 16;
 
     pub(crate) fn new(name: &str, policy: Policy) -> FleetRule {
         let remembers_refusals = policy.kind() != tidegate_core::Kind::Concurrency;
@@ -60,7 +60,7 @@ impl FleetRule {
 
     /// The same rule with another policy from `now` on: what was consumed is kept.
     ///
-    /// States are carried over when their key is next asked about. Up to four former policies are
+    /// States are carried over when their key is next asked about. Up to sixteen former policies are
     /// looked for; a key that nobody asked about through more changes counts as fresh.
     #[must_use]
     pub fn change(&self, policy: Policy, now: Tick) -> FleetRule {

@@ -38,10 +38,6 @@ pub(crate) const LIMITS_MAX: usize = 16;
 /// The answers of all limits of one request.
 pub(crate) type Answers = ArrayVec<One, LIMITS_MAX>;
 
-/// A script and the core do not agree on what passes: the states were written by something else.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Disagreement;
-
 impl Told {
     /// Reads what the script says of a limit.
     pub(crate) fn read(policy: &Policy, bytes: &[u8]) -> Option<Told> {

@@ -1,6 +1,6 @@
 //! States as they are kept in Redis, and as the core knows them.
 
-use tidegate_core::{Grains, Policy, Shape, Span, State, Tick};
+use tidegate_core::{Grains, Kind, Policy, Quota, Shape, Span, State, Tick};
 
 use crate::plan::{WORD, width};
 
@@ -30,7 +30,7 @@ pub(crate) fn read(policy: &Policy, value: &[u8]) -> Option<State> {
             let (start, [last, this]) = read_counts(value)?;
             Some(policy.unpack([start.checked_mul(per.get())?, last << 32 | this]))
         }
-        Shape::Log { per, .. } => read_log(policy, per, value),
+        Shape::Log { per, .. } => read_log(per, value),
     }
 }
 
@@ -110,8 +110,10 @@ impl Words {
     }
 }
 
-/// Reads a log by recording its events anew; nothing if the core would not have recorded them so.
-fn read_log(policy: &Policy, per: Span, value: &[u8]) -> Option<State> {
+/// Reads a log by recording its events anew.
+fn read_log(per: Span, value: &[u8]) -> Option<State> {
+    // Whatever the limit is now, it may have been higher.
+    let policy = Policy::new(Kind::SlidingLog, Quota::new(u32::MAX, per)).ok()?;
     let words = Words { width: width(per) };
     let (head, events) = value.split_at_checked(LOG_HEAD)?;
     let latest = words.read(&head[8..15]);

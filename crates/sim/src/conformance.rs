@@ -39,7 +39,8 @@ pub trait Subject {
     fn reset(&mut self, on: (&Self::Rule, u64));
 }
 
-const KEYS: u64 = 5;
+/// How many keys each rule is asked about: the numbers below this.
+pub const KEYS: u64 = 5;
 
 struct Model {
     policy: Policy,

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -127,6 +128,11 @@ impl Server {
     /// Whether the process runs, paused or not.
     pub fn is_up(&self) -> bool {
         self.running.as_ref().is_some_and(|running| !running.has_ended())
+    }
+
+    /// Its working folder: the log, the configuration, and what it keeps if it was told to.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// What it has written to its log.

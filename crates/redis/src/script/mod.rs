@@ -4,8 +4,17 @@
 //! worked out from it by the core itself. So the numbers of an answer are the core's own, and every
 //! single answer checks that script and core agree on what passed.
 
+use std::sync::LazyLock;
+
+use crate::wire::Script;
+
 /// Decides many requests in one call.
-pub(crate) const DECIDE: &str = concat!(
+pub(crate) static DECIDE: LazyLock<Script> = LazyLock::new(|| Script::new(DECIDE_TEXT));
+
+/// Moves a state from a former policy's key to the present one's.
+pub(crate) static CARRY: LazyLock<Script> = LazyLock::new(|| Script::new(CARRY_TEXT));
+
+pub(crate) const DECIDE_TEXT: &str = concat!(
     include_str!("line.lua"),
     include_str!("fixed_window.lua"),
     include_str!("sliding_window.lua"),
@@ -13,5 +22,4 @@ pub(crate) const DECIDE: &str = concat!(
     include_str!("decide.lua"),
 );
 
-/// Moves a state from a former policy's key to the present one's.
-pub(crate) const CARRY: &str = include_str!("carry.lua");
+const CARRY_TEXT: &str = include_str!("carry.lua");

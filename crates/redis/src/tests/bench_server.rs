@@ -5,7 +5,7 @@ use tidegate_core::Tick;
 use tidegate_testbed::{Flavor, Server};
 
 use crate::call::{self, Outcome, Run};
-use crate::script::DECIDE;
+use crate::script::DECIDE_TEXT;
 
 /// A day: states must outlive a test that runs in virtual time.
 const SLACK_MILLIS: u64 = 86_400_000;
@@ -21,7 +21,7 @@ impl Bench {
         let server = Server::builder().flavor(flavor).start().unwrap();
         let client = redis::Client::open(server.url()).unwrap();
         let connection = client.get_connection().unwrap();
-        Bench { connection, script: redis::Script::new(DECIDE), _server: server }
+        Bench { connection, script: redis::Script::new(DECIDE_TEXT), _server: server }
     }
 
     /// Decides `runs` at `now` by the script.

@@ -131,7 +131,7 @@ impl Trace {
         };
         let place = self.rule.place("t:", &self.key);
         let limit = Limit { rule: self.rule.clone(), place, cost };
-        let request = Request { does, limits: std::iter::once(limit).collect() };
+        let request = Request { does, slot: 0, limits: std::iter::once(limit).collect() };
         let count = if rng.one_in(4) { 1 + rng.below_u32(40) } else { 1 };
         let count = count.min(request.most_alike());
         Step { request, count }

@@ -1,0 +1,329 @@
+//! The store: decisions by scripts, where the whole fleet sees them.
+
+mod across;
+mod build;
+mod carry;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use tidegate_core::{Decision, Policy, Receipt, Span, Verdict};
+
+pub use self::build::StoreBuilder;
+use crate::call::{Limit, Request};
+use crate::error::ConnectError;
+use crate::failure::StoreError;
+use crate::gather::{Decided, Gather, Reply};
+use crate::health::Health;
+use crate::key::FleetKey;
+use crate::plan::Does;
+use crate::rule::FleetRule;
+use crate::settings::Settings;
+use crate::told::{Answers, LIMITS_MAX, One};
+use crate::wire::slot_of;
+
+/// Keeps states in Redis or Valkey, and decides there: one round trip, atomic, by its clock.
+///
+/// It needs a Tokio runtime. Clones share the connections. It says when Redis did not decide; a
+/// [`FleetLimiter`](crate::FleetLimiter) knows what to do then.
+///
+/// ```no_run
+/// use tidegate_core::{Policy, Quota};
+/// use tidegate_redis::{FleetKey, RedisStore};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RedisStore::connect("redis://127.0.0.1:6379").await?;
+/// let rule = store.rule("per-client", Policy::token_bucket(Quota::per_minute(100))?);
+/// let decision = store.decide(&rule, &FleetKey::new("ada")?, 1).await?;
+/// println!("{} left", decision.remaining);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisStore {
+    gather: Arc<Gather>,
+    prefix: Arc<str>,
+    deadline: Duration,
+}
+
+/// One of the limits that a request has to pass.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetCharge<'a> {
+    /// By which rule.
+    pub rule: &'a FleetRule,
+    /// Whom it counts.
+    pub key: &'a FleetKey,
+    /// How many cells.
+    pub cost: u32,
+}
+
+/// What all limits said of one request.
+#[derive(Debug)]
+#[must_use]
+pub struct Judged {
+    verdict: Verdict,
+    answers: Answers,
+    is_remembered: bool,
+}
+
+impl RedisStore {
+    /// The most limits that one request is judged by.
+    pub const LIMITS_MAX: usize = LIMITS_MAX;
+
+    /// Connects to `url`, with everything else as it usually is.
+    pub async fn connect(url: &str) -> Result<RedisStore, ConnectError> {
+        RedisStore::builder(Settings::from_url(url)?).connect().await
+    }
+
+    /// A store with settings of your choice.
+    pub fn builder(settings: Settings) -> StoreBuilder {
+        StoreBuilder::new(settings)
+    }
+
+    /// A rule. The name and the policy are all that nodes have to agree on.
+    pub fn rule(&self, name: &str, policy: Policy) -> FleetRule {
+        FleetRule::new(name, policy)
+    }
+
+    /// The same store, with another deadline for every call.
+    #[must_use]
+    pub fn within(&self, deadline: Duration) -> RedisStore {
+        RedisStore { deadline, ..self.clone() }
+    }
+
+    /// Decides one request, and charges it if it passes.
+    pub async fn decide(
+        &self,
+        rule: &FleetRule,
+        key: &FleetKey,
+        cost: u32,
+    ) -> Result<Decision, StoreError> {
+        Ok(self.decide_with_receipt(rule, key, cost).await?.0)
+    }
+
+    /// The same; the receipt is for what passed, and can be refunded once.
+    pub async fn decide_with_receipt(
+        &self,
+        rule: &FleetRule,
+        key: &FleetKey,
+        cost: u32,
+    ) -> Result<(Decision, Option<Receipt>), StoreError> {
+        let judged = self.decide_all(&[FleetCharge { rule, key, cost }]).await?;
+        let One { decision, receipt } = judged.into_first();
+        Ok((decision, receipt))
+    }
+
+    /// Decides one request by several limits: all are charged, or none.
+    ///
+    /// In a cluster, limits of different tenants live in different places. Then all are asked
+    /// first, and charged in a second round trip; what was charged is given back if one of them has
+    /// filled up in between. More than [`RedisStore::LIMITS_MAX`] limits never pass.
+    pub async fn decide_all(&self, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
+        self.judge(Does::Decide, charges).await
+    }
+
+    /// What [`RedisStore::decide_all`] would answer, without charging.
+    pub async fn peek_all(&self, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
+        self.judge(Does::Peek, charges).await
+    }
+
+    /// What [`RedisStore::decide`] would answer, without charging.
+    pub async fn peek(
+        &self,
+        rule: &FleetRule,
+        key: &FleetKey,
+        cost: u32,
+    ) -> Result<Decision, StoreError> {
+        let judged = self.peek_all(&[FleetCharge { rule, key, cost }]).await?;
+        Ok(judged.into_first().decision)
+    }
+
+    /// Decides many requests, each by itself, in as few calls as they fit.
+    pub async fn decide_batch(
+        &self,
+        charges: &[FleetCharge<'_>],
+    ) -> Vec<Result<Decision, StoreError>> {
+        let mut flying = Vec::with_capacity(charges.len());
+        for charge in charges {
+            let request = self.request(Does::Decide, std::slice::from_ref(charge));
+            let refused = self.gather.refusals().answer(&request, self.gather.now());
+            flying.push(match refused {
+                Some((verdict, answers)) => {
+                    Ok(Err(Judged { verdict, answers, is_remembered: true }))
+                }
+                None => {
+                    self.gather.submit(request.clone(), self.deadline).map(|it| Ok((request, it)))
+                }
+            });
+        }
+        let mut decisions = Vec::with_capacity(charges.len());
+        for flight in flying {
+            let judged = match flight {
+                Err(error) => Err(error),
+                Ok(Err(refused)) => Ok(refused),
+                Ok(Ok((request, answer))) => match answer.await {
+                    Ok(Reply::Decided(decided)) => Ok(Judged::from(decided)),
+                    Ok(Reply::Elsewhere { judged, kept }) => {
+                        match self.carry(&request, judged, kept).await {
+                            Ok(()) => self.ask(request).await.map(Judged::from),
+                            Err(error) => Err(error),
+                        }
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            decisions.push(judged.map(|judged| judged.into_first().decision));
+        }
+        decisions
+    }
+
+    /// Gives back what was charged: never above full, never into another window.
+    ///
+    /// Whatever comes of it, the receipt is used up: what may have been given back is never given
+    /// back again.
+    pub async fn refund(
+        &self,
+        rule: &FleetRule,
+        key: &FleetKey,
+        receipt: Receipt,
+    ) -> Result<(), StoreError> {
+        let charge = FleetCharge { rule, key, cost: receipt.cost() };
+        self.change(Does::Refund { at: receipt.at() }, &[charge]).await
+    }
+
+    /// Makes a key fresh.
+    pub async fn reset(&self, rule: &FleetRule, key: &FleetKey) -> Result<(), StoreError> {
+        self.change(Does::Reset, &[FleetCharge { rule, key, cost: 0 }]).await
+    }
+
+    /// Charges what has passed elsewhere, as far as there is room for it.
+    pub async fn debit(
+        &self,
+        rule: &FleetRule,
+        key: &FleetKey,
+        cost: u32,
+    ) -> Result<(), StoreError> {
+        self.change(Does::Debit, &[FleetCharge { rule, key, cost }]).await
+    }
+
+    /// How the connections are.
+    pub fn health(&self) -> Health {
+        self.gather.wire().health()
+    }
+
+    /// Whether Redis would be asked about `key` just now, or is left alone.
+    pub fn is_asked(&self, rule: &FleetRule, key: &FleetKey) -> bool {
+        let request = self.request(Does::Peek, &[FleetCharge { rule, key, cost: 0 }]);
+        self.gather.is_asked(request.slot)
+    }
+
+    async fn judge(&self, does: Does, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
+        if charges.is_empty() || LIMITS_MAX < charges.len() {
+            return Ok(Judged::never());
+        }
+        let request = self.request(does, charges);
+        if does == Does::Decide
+            && let Some((verdict, answers)) =
+                self.gather.refusals().answer(&request, self.gather.now())
+        {
+            return Ok(Judged { verdict, answers, is_remembered: true });
+        }
+        if self.gather.wire().is_cluster() && 1 < request.limits.len() {
+            return across::judge(self, does, request).await;
+        }
+        self.ask(request).await.map(Judged::from)
+    }
+
+    /// Does what needs no judging; it may free something that was refused.
+    async fn change(&self, does: Does, charges: &[FleetCharge<'_>]) -> Result<(), StoreError> {
+        let request = self.request(does, charges);
+        self.gather.refusals().forget(&request);
+        let done = self.ask(request.clone()).await.map(drop);
+        // Once more: what was asked meanwhile may have been refused before this was done.
+        self.gather.refusals().forget(&request);
+        done
+    }
+
+    /// Asks Redis, and carries states over from former policies as it finds them.
+    async fn ask(&self, request: Request) -> Result<Decided, StoreError> {
+        let changed = request.limits.iter().any(|limit| !limit.rule.formers().is_empty());
+        if !changed {
+            return match self.gather.ask(request, self.deadline).await? {
+                Reply::Decided(decided) => Ok(decided),
+                Reply::Elsewhere { .. } => Err(StoreError::Damaged("no former policy".into())),
+            };
+        }
+        // Each round carries over all that it finds; only others who do the same cause another.
+        for _ in 0..CARRIES_MAX {
+            match self.gather.ask(request.clone(), self.deadline).await? {
+                Reply::Decided(decided) => return Ok(decided),
+                Reply::Elsewhere { judged, kept } => self.carry(&request, judged, kept).await?,
+            }
+        }
+        Err(StoreError::NotCharged("others change the same key all the time".into()))
+    }
+
+    fn request(&self, does: Does, charges: &[FleetCharge<'_>]) -> Request {
+        let limit = |charge: &FleetCharge<'_>| Limit {
+            rule: charge.rule.clone(),
+            place: charge.rule.place(&self.prefix, charge.key),
+            cost: charge.cost,
+        };
+        let limits: ArrayVec<Limit, LIMITS_MAX> = charges.iter().map(limit).collect();
+        let slot = match &limits[..] {
+            [first, ..] if self.gather.wire().is_cluster() => slot_of(&first.place.name),
+            _ => 0,
+        };
+        Request { does, slot, limits }
+    }
+}
+
+/// How often a request is asked again because states were carried over.
+const CARRIES_MAX: usize = 5;
+
+impl Judged {
+    /// The verdict of all together.
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// What each limit said, in the order in which they were given.
+    pub fn each(&self) -> impl ExactSizeIterator<Item = &Decision> {
+        self.answers.iter().map(|one| &one.decision)
+    }
+
+    /// What was charged, limit by limit; each can be refunded once.
+    pub fn into_receipts(self) -> impl Iterator<Item = Option<Receipt>> {
+        self.answers.into_iter().map(|one| one.receipt)
+    }
+
+    /// Whether it was refused without asking Redis, because Redis had refused it before.
+    pub fn is_remembered(&self) -> bool {
+        self.is_remembered
+    }
+
+    fn never() -> Judged {
+        Judged { verdict: Verdict::Never, answers: Answers::new(), is_remembered: false }
+    }
+
+    fn into_first(self) -> One {
+        let verdict = self.verdict;
+        self.answers.into_iter().next().unwrap_or(One {
+            decision: Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO },
+            receipt: None,
+        })
+    }
+}
+
+impl From<Decided> for Judged {
+    fn from(Decided { verdict, answers, .. }: Decided) -> Judged {
+        Judged { verdict, answers, is_remembered: false }
+    }
+}
+
+impl std::fmt::Debug for RedisStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RedisStore").field("health", &self.health()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,207 @@
+//! One server's place: its address, its connection while there is one, and how it has been.
+//!
+//! Whoever calls takes a copy of the link and goes; nothing is locked while a call is under way.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::{Notify, watch};
+
+use super::info::Info;
+use super::link::{Link, Task};
+use super::refusal::Refusal;
+use crate::error::ConnectError;
+use crate::health::NodeHealth;
+use crate::settings::Address;
+
+/// One server's place.
+#[derive(Debug)]
+pub(super) struct Lane {
+    link: watch::Sender<Option<Link>>,
+    record: Mutex<Record>,
+    /// Whether anybody has calls for this server.
+    is_wanted: AtomicBool,
+    /// Told whenever the keeper may have something to do.
+    pub(super) work: Arc<Notify>,
+    /// Told when a connection is lost: the map may be out of date.
+    alarm: Option<Arc<Notify>>,
+    keeper: OnceLock<Task>,
+    ids: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Record {
+    address: Address,
+    info: Info,
+    connects: u64,
+    last_error: Option<Arc<str>>,
+    /// What to tell those who wait in vain.
+    refusal: Refusal,
+    has_warned: bool,
+}
+
+impl Lane {
+    pub(super) fn new(address: Address, alarm: Option<Arc<Notify>>) -> Lane {
+        let record = Record {
+            address,
+            info: Info::default(),
+            connects: 0,
+            last_error: None,
+            refusal: Refusal::NotConnected("not connected yet".into()),
+            has_warned: false,
+        };
+        Lane {
+            link: watch::Sender::new(None),
+            record: Mutex::new(record),
+            is_wanted: AtomicBool::new(true),
+            work: Arc::new(Notify::new()),
+            alarm,
+            keeper: OnceLock::new(),
+            ids: AtomicU64::new(0),
+        }
+    }
+
+    /// The connection, if there is one.
+    pub(super) fn link(&self) -> Option<Link> {
+        self.link.borrow().clone()
+    }
+
+    /// Waits for a connection, and asks for one.
+    pub(super) async fn wait(&self) {
+        self.want(true);
+        // The sender is ours, so it cannot be gone.
+        let _ = self.link.subscribe().wait_for(Option::is_some).await;
+    }
+
+    pub(super) fn address(&self) -> Address {
+        self.record().address.clone()
+    }
+
+    /// Gives the lane to another server.
+    pub(super) fn move_to(&self, address: Address) {
+        let mut record = self.record();
+        if record.address != address {
+            record.address = address;
+            record.info = Info::default();
+            drop(record);
+            self.give_up("the server has moved");
+        }
+    }
+
+    /// Says whether there are calls for this server; without, a lost connection is not replaced.
+    pub(super) fn want(&self, is_wanted: bool) {
+        if self.is_wanted.swap(is_wanted, Ordering::Relaxed) != is_wanted {
+            self.work.notify_one();
+        }
+    }
+
+    pub(super) fn needs_link(&self) -> bool {
+        self.is_wanted.load(Ordering::Relaxed) && self.link.borrow().is_none()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_wanted.load(Ordering::Relaxed)
+    }
+
+    /// What to tell those who wait in vain.
+    pub(super) fn refusal(&self) -> Refusal {
+        self.record().refusal.clone()
+    }
+
+    /// Takes a new connection into use.
+    pub(super) fn arrive(&self, address: Address, link: Link, info: Info) {
+        let mut record = self.record();
+        record.connects += 1;
+        if let Some(warning) = &info.eviction
+            && !std::mem::replace(&mut record.has_warned, true)
+        {
+            tracing::warn!(server = %address, "{warning}");
+        }
+        record.address = address;
+        record.info = info;
+        drop(record);
+        self.link.send_replace(Some(link.clone()));
+        // It may have ended before it was here to be lost.
+        if link.has_ended() {
+            self.lose(&link, Refusal::NotConnected("connection closed".into()));
+        }
+    }
+
+    /// The connection of that link is of no more use.
+    pub(super) fn lose(&self, link: &Link, refusal: Refusal) {
+        self.lose_id(link.id(), refusal);
+    }
+
+    /// The present connection is of no more use, whichever it is.
+    pub(super) fn give_up(&self, why: &str) {
+        let id = self.link.borrow().as_ref().map(Link::id);
+        if let Some(id) = id {
+            self.lose_id(id, Refusal::NotConnected(why.into()));
+        }
+        self.work.notify_one();
+    }
+
+    /// A try to connect has failed.
+    pub(super) fn fail(&self, error: &ConnectError) {
+        let refusal = match error {
+            ConnectError::Loading { .. } => Refusal::Loading,
+            ConnectError::OnlyReplica { .. } => Refusal::ReadOnly,
+            other => Refusal::NotConnected(other.to_string().into()),
+        };
+        self.note(refusal, &error.to_string());
+    }
+
+    pub(super) fn set_keeper(&self, keeper: Task) {
+        // A lane is given its keeper once, by whoever made it.
+        let _ = self.keeper.set(keeper);
+    }
+
+    pub(super) fn health(&self) -> NodeHealth {
+        let connected = self.link.borrow().is_some();
+        let record = self.record();
+        NodeHealth {
+            address: record.address.to_string(),
+            connected,
+            server: record.info.server.clone(),
+            role: record.info.role.clone(),
+            eviction_warning: record.info.eviction.clone(),
+            reconnects: record.connects.saturating_sub(1),
+            last_error: record.last_error.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// A number that no connection of this lane has had.
+    pub(super) fn next_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn lose_id(&self, id: u64, refusal: Refusal) {
+        let is_current = self.link.send_if_modified(|link| {
+            let is_current = link.as_ref().is_some_and(|link| link.id() == id);
+            if is_current {
+                *link = None;
+            }
+            is_current
+        });
+        if is_current {
+            let text = refusal.to_string();
+            tracing::warn!(server = %self.address(), "connection given up: {text}");
+            self.note(refusal, &text);
+            self.work.notify_one();
+            if let Some(alarm) = &self.alarm {
+                alarm.notify_one();
+            }
+        }
+    }
+
+    fn note(&self, refusal: Refusal, text: &str) {
+        let mut record = self.record();
+        record.refusal = refusal;
+        record.last_error = Some(text.into());
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        // Nothing that is done under this lock can leave it half done.
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

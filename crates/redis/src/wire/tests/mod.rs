@@ -1,0 +1,4 @@
+//! The wire against real servers.
+
+mod single;
+mod stand;
