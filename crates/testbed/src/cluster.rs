@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::settings::Mode;
 use crate::slot::SLOTS;
 use crate::view::View;
 use crate::{Flavor, Server, ServerBuilder, wait};
@@ -21,9 +20,9 @@ impl Cluster {
         Cluster::start_with(Flavor::Redis)
     }
 
-    /// A cluster of the given program.
-    pub fn start_with(flavor: Flavor) -> Result<Cluster> {
-        Cluster::launch(&ServerBuilder::new(Mode::Node).flavor(flavor))
+    /// A cluster of the given program, or of servers with the given settings.
+    pub fn start_with(node: impl Into<ServerBuilder>) -> Result<Cluster> {
+        Cluster::launch(&node.into().node())
     }
 
     /// Where to connect, for each node.

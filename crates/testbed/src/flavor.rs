@@ -23,10 +23,12 @@ pub enum Flavor {
 pub type Version = (u16, u16, u16);
 
 impl Flavor {
-    /// Those that are fit for use and installed here; never [`Flavor::Old`].
+    /// Those that are fit for use: all but [`Flavor::Old`].
+    pub const FIT: [Flavor; 3] = [Flavor::Redis, Flavor::Valkey, Flavor::Redis62];
+
+    /// Those that are fit for use and installed here.
     pub fn all_there() -> Vec<Flavor> {
-        let fit = [Flavor::Redis, Flavor::Valkey, Flavor::Redis62];
-        fit.into_iter().filter(|flavor| flavor.binary().is_ok()).collect()
+        Flavor::FIT.into_iter().filter(|flavor| flavor.binary().is_ok()).collect()
     }
 
     /// Where the program is: in the folder that `TIDEGATE_SERVERS` names, in cargo's target folder

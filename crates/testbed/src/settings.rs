@@ -85,6 +85,13 @@ impl ServerBuilder {
         self
     }
 
+    /// The same as a node of a cluster.
+    #[must_use]
+    pub(crate) fn node(mut self) -> ServerBuilder {
+        self.mode = Mode::Node;
+        self
+    }
+
     /// Starts it, and waits until it answers.
     pub fn start(self) -> Result<Server> {
         Server::launch(&self)
@@ -125,6 +132,12 @@ impl ServerBuilder {
         }
         all.extend(self.lines.clone());
         Ok(all)
+    }
+}
+
+impl From<Flavor> for ServerBuilder {
+    fn from(flavor: Flavor) -> ServerBuilder {
+        Server::builder().flavor(flavor)
     }
 }
 

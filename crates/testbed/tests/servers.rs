@@ -16,6 +16,15 @@ fn text(server: &Server, args: &[&str]) -> String {
 }
 
 #[test]
+fn redis_is_there_and_what_is_not_is_told() {
+    let there = Flavor::all_there();
+    assert!(there.contains(&Flavor::Redis), "install it: `cargo xtask servers`");
+    for flavor in Flavor::FIT.into_iter().filter(|flavor| !there.contains(flavor)) {
+        println!("skipped: {flavor:?} is not installed");
+    }
+}
+
+#[test]
 fn a_server_can_be_killed_and_started_again() {
     for flavor in Flavor::all_there() {
         let mut server = Server::builder().flavor(flavor).start().unwrap();
@@ -40,6 +49,18 @@ fn a_paused_server_answers_when_it_goes_on() {
         server.resume();
         assert_eq!(text(&server, &["PING"]), "PONG");
     }
+}
+
+#[test]
+fn a_restart_does_not_wait_for_what_is_loaded() {
+    let builder = Server::builder().setting("key-load-delay", "1000");
+    let builder = builder.setting("loading-process-events-interval-bytes", "1024");
+    let mut server = builder.start().unwrap();
+    server.must(&["DEBUG", "POPULATE", "1000", "key", "100"]).unwrap();
+    server.must(&["SAVE"]).unwrap();
+    server.restart().unwrap();
+    assert!(text(&server, &["GET", "a"]).starts_with("LOADING"));
+    until(SOON, "it has loaded", || text(&server, &["DBSIZE"]) == "1000").unwrap();
 }
 
 #[test]
@@ -128,22 +149,27 @@ const VICTIM: &str = "TIDEGATE_TESTBED_VICTIM";
 
 #[test]
 fn a_cluster_moves_a_slot_with_what_is_in_it() {
-    let cluster = Cluster::start().unwrap();
+    Flavor::all_there().into_iter().for_each(moves_a_slot);
+}
+
+#[track_caller]
+fn moves_a_slot(flavor: Flavor) {
+    let cluster = Cluster::start_with(flavor).expect("a cluster starts");
     let slot = 7_000;
-    let from = cluster.primary_of(slot).unwrap();
+    let from = cluster.primary_of(slot).expect("the cluster answers");
     let to = (from + 1) % 3;
     let key = key_in(slot);
     let nodes = cluster.nodes();
     assert_eq!(text(&nodes[from], &["SET", &key, "1"]), "OK");
-    cluster.begin_migration(slot, from, to).unwrap();
-    assert_eq!(cluster.migrate_keys(slot, from, to).unwrap(), 1);
+    cluster.begin_migration(slot, from, to).expect("the cluster answers");
+    assert_eq!(cluster.migrate_keys(slot, from, to).expect("the cluster answers"), 1);
     let ask = format!("ASK {slot} 127.0.0.1:{}", nodes[to].port());
     assert_eq!(text(&nodes[from], &["GET", &key]), ask);
-    cluster.end_migration(slot, from, to).unwrap();
+    cluster.end_migration(slot, from, to).expect("the cluster answers");
     assert_eq!(text(&nodes[to], &["GET", &key]), "1");
     let moved = format!("MOVED {slot} 127.0.0.1:{}", nodes[to].port());
     assert_eq!(text(&nodes[from], &["GET", &key]), moved);
-    assert_eq!(cluster.primary_of(slot).unwrap(), to);
+    assert_eq!(cluster.primary_of(slot).expect("the cluster answers"), to);
 }
 
 #[test]
@@ -173,4 +199,11 @@ fn sentinels_choose_another_primary() {
     assert_eq!(sentinels.wait_for_failover(port).unwrap(), sentinels.replica().port());
     assert_eq!(text(sentinels.replica(), &["SET", "a", "1"]), "OK");
     assert_eq!(sentinels.current_primary_port().unwrap(), sentinels.replica().port());
+    sentinels.primary_mut().restart().unwrap();
+    until(SOON, "the old primary follows", || {
+        let info = sentinels.primary().must(&["INFO", "replication"]);
+        info.is_ok_and(|info| info.field("master_link_status").as_deref() == Some("up"))
+    })
+    .unwrap();
+    sentinels.wait_until_ok().unwrap();
 }
