@@ -2,11 +2,12 @@
 
 use arrayvec::ArrayVec;
 use redis::Value;
-use tidegate_core::Tick;
+use tidegate_core::{Shape, Tick};
 
 use crate::flat::Flat;
 use crate::plan::{self, Does};
 use crate::rule::{FleetRule, Place};
+use crate::script::{self, Form};
 use crate::told::{Found, LIMITS_MAX, Told};
 
 /// One limit of a request: whom it counts, where, and how many cells.
@@ -60,44 +61,94 @@ impl Request {
     }
 }
 
-/// The keys and arguments of a call: what `decide.lua` reads.
+/// A call of a script, to be sent.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) form: Form,
+    pub(crate) keys: Flat,
+    pub(crate) args: Flat,
+}
+
+/// The keys and arguments of a call.
 ///
 /// `now` is for tests that bring their own clock.
-pub(crate) fn write(runs: &[Run<'_>], now: Option<Tick>, slack_millis: u64) -> (Flat, Flat) {
-    let (mut keys, mut args, mut requests) = (Flat::default(), Flat::default(), Flat::default());
-    let mut plans: Vec<(&FleetRule, Does, u32)> = Vec::new();
-    let mut plan_args = Flat::default();
-    let mut plain = true;
-    for Run { request, count } in runs {
-        requests.number((*count).into());
-        requests.number(request.limits.len() as u64);
-        for limit in &request.limits {
-            push_keys(&mut keys, limit);
-            let known = |(rule, does, cost): &(&FleetRule, Does, u32)| {
-                rule.is(&limit.rule) && *does == request.does && *cost == limit.cost
-            };
-            let index = plans.iter().position(known).unwrap_or_else(|| {
-                let formers = limit.rule.formers().len();
-                let policy = limit.rule.policy();
-                plan::write(&mut plan_args, policy, request.does, limit.cost, formers);
-                plans.push((&limit.rule, request.does, limit.cost));
-                plans.len() - 1
-            });
-            requests.number(index as u64 + 1);
-        }
-        plain &= *count == 1 && request.limits.len() == 1;
-    }
+pub(crate) fn write(runs: &[Run<'_>], now: Option<Tick>, slack_millis: u64) -> Written {
+    let mut args = Flat::default();
     match now {
         Some(now) => args.number(now.get()),
         None => args.push(b""),
     }
     args.number(slack_millis);
-    args.number(plans.len() as u64);
-    plan_args.iter().for_each(|field| args.push(field));
-    if !(plain && plans.len() == 1) {
-        requests.iter().for_each(|field| args.push(field));
+    let mut keys = Flat::default();
+    let limits = runs.iter().flat_map(|run| &run.request.limits);
+    limits.for_each(|limit| push_keys(&mut keys, limit));
+    let form = match simple(runs) {
+        Some(limit) => write_simple(&mut args, limit, runs),
+        None => write_any(&mut args, runs),
+    };
+    Written { form, keys, args }
+}
+
+/// The limit by which all requests are decided, if they differ in their keys only.
+fn simple<'a>(runs: &[Run<'a>]) -> Option<&'a Limit> {
+    let first = runs.first()?.request.limits.first()?;
+    let is_simple = |run: &Run<'_>| {
+        let [limit] = &run.request.limits[..] else { return false };
+        run.request.does == Does::Decide && limit.cost == first.cost && limit.rule.is(&first.rule)
+    };
+    let is_plain = 0 < first.cost && first.rule.formers().is_empty();
+    (is_plain && runs.iter().all(is_simple)).then_some(first)
+}
+
+/// What `simple.lua` and `narrow_line.lua` read.
+fn write_simple(args: &mut Flat, limit: &Limit, runs: &[Run<'_>]) -> Form {
+    let shape = limit.rule.policy().shape();
+    let form = match shape {
+        Shape::Line(grains) if script::is_narrow(shape) => {
+            plan::write_narrow(args, &grains, limit.cost);
+            Form::NarrowLine
+        }
+        _ => {
+            args.number(limit.cost.into());
+            plan::write_shape(args, shape, Does::Decide, limit.cost);
+            Form::Simple(shape)
+        }
+    };
+    if runs.iter().any(|run| run.count != 1) {
+        runs.iter().for_each(|run| args.number(run.count.into()));
     }
-    (keys, args)
+    form
+}
+
+/// What `decide.lua` reads: the distinct plans, and the requests by their plans' places.
+fn write_any(args: &mut Flat, runs: &[Run<'_>]) -> Form {
+    let mut plans: Vec<(&FleetRule, Does, u32)> = Vec::new();
+    let (mut fields, mut requests) = (Flat::default(), Flat::default());
+    for Run { request, count } in runs {
+        requests.number((*count).into());
+        requests.number(request.limits.len() as u64);
+        for limit in &request.limits {
+            let Limit { rule, cost, .. } = limit;
+            let is_it = |(known, does, known_cost): &(&FleetRule, Does, u32)| {
+                known.is(rule) && *does == request.does && known_cost == cost
+            };
+            let place = plans.iter().position(is_it).unwrap_or_else(|| {
+                plan::write(&mut fields, rule.policy(), request.does, *cost, rule.formers().len());
+                plans.push((rule, request.does, *cost));
+                plans.len() - 1
+            });
+            requests.number(place as u64 + 1);
+        }
+    }
+    args.number(plans.len() as u64);
+    fields.iter().chain(requests.iter()).for_each(|field| args.push(field));
+    let mut shapes = plans.iter().map(|(rule, ..)| rule.policy().shape());
+    let Some(first) = shapes.next() else { return Form::Mixed };
+    if shapes.all(|shape| script::number(shape) == script::number(first)) {
+        Form::Of(first)
+    } else {
+        Form::Mixed
+    }
 }
 
 fn push_keys(keys: &mut Flat, limit: &Limit) {
@@ -152,10 +203,6 @@ fn outcome<'a>(
     items: &mut std::slice::Iter<'_, Value>,
 ) -> Result<Outcome<'a>, Garbled> {
     let limits = &run.request.limits;
-    if run.request.does == Does::Reset {
-        limits.iter().try_for_each(|_| number(items.next()).map(drop))?;
-        return Ok(Outcome::Decided { passed: run.count, found: ArrayVec::new() });
-    }
     let passed = number(items.next())?;
     if passed == -2 {
         let texts: Result<Vec<&[u8]>, Garbled> =
@@ -171,6 +218,10 @@ fn outcome<'a>(
         return Ok(Outcome::Elsewhere(elsewhere));
     }
     let mut found = ArrayVec::new();
+    if !run.request.does.judges() {
+        limits.iter().try_for_each(|_| bytes(items.next()).map(drop))?;
+        return Ok(Outcome::Decided { passed: 0, found });
+    }
     for limit in limits {
         let policy = limit.rule.policy();
         let told = Told::read(policy, bytes(items.next())?).ok_or(Garbled)?;

@@ -317,8 +317,9 @@ impl Flight {
 
     fn script(&self, jobs: &[Job], call: &Call) -> ScriptCall {
         let now = self.gather.judged_by.as_ref().map(|clock| clock.now());
-        let (keys, args) = call::write(&call.runs(jobs), now, self.gather.slack_millis);
-        ScriptCall::of(&DECIDE, call.slot, &keys, &args)
+        let written = call::write(&call.runs(jobs), now, self.gather.slack_millis);
+        let script = DECIDE.script(written.form);
+        ScriptCall::of(script, call.slot, &written.keys, &written.args)
     }
 
     fn read(

@@ -3,6 +3,7 @@
 use tidegate_core::{Grains, Policy, Shape, Span, Tick};
 
 use crate::flat::Flat;
+use crate::script;
 
 /// What is to be done with a limit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -40,20 +41,33 @@ impl Does {
     }
 }
 
-/// How many fields a plan has; `FIELDS` in the script.
-const FIELDS: usize = 11;
+/// How many fields a shape reads; one less than `FIELDS` of `simple.lua` from its third.
+const SHAPE_FIELDS: usize = 7;
 
 /// The ticks past which a line is counted in words; `WORD` in the script.
 pub(crate) const WORD: u128 = 1 << 52;
 
 /// Writes a plan: the fields of `decide.lua`.
 pub(crate) fn write(args: &mut Flat, policy: &Policy, does: Does, cost: u32, formers: usize) {
-    let from = args.len();
     args.push(does.letter());
-    let (shape, at) = (policy.shape(), does.at().get());
-    args.number(shape_number(shape));
+    args.number(script::number(policy.shape()) as u64);
     args.number(formers as u64);
     args.number(cost.into());
+    write_shape(args, policy.shape(), does, cost);
+}
+
+/// Writes the plan of a narrow line: the fields of `narrow_line.lua`.
+pub(crate) fn write_narrow(args: &mut Flat, grains: &Grains, cost: u32) {
+    for [_, ticks, parts] in [weight(grains, cost), weight(grains, grains.burst())] {
+        args.number(ticks);
+        args.number(parts);
+    }
+    args.number(grains.tick());
+}
+
+/// Writes what a shape reads.
+pub(crate) fn write_shape(args: &mut Flat, shape: Shape, does: Does, cost: u32) {
+    let (from, at) = (args.len(), does.at().get());
     match shape {
         Shape::Line(grains) => {
             let weights = [weight(&grains, cost), weight(&grains, grains.burst())];
@@ -72,18 +86,8 @@ pub(crate) fn write(args: &mut Flat, policy: &Policy, does: Does, cost: u32, for
             numbers.into_iter().for_each(|number| args.number(number));
         }
     }
-    while args.len() < from + FIELDS {
+    while args.len() < from + SHAPE_FIELDS {
         args.push(b"");
-    }
-}
-
-/// The place of a shape in the script's list.
-fn shape_number(shape: Shape) -> u64 {
-    match shape {
-        Shape::Line(_) => 1,
-        Shape::FixedWindow { .. } | Shape::Calendar { .. } => 2,
-        Shape::SlidingWindow { .. } => 3,
-        Shape::Log { .. } => 4,
     }
 }
 

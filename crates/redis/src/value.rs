@@ -55,6 +55,8 @@ fn read_line(grains: &Grains, value: &[u8]) -> Option<[u64; 2]> {
         let mut numbers = wide.split(' ').map(str::parse);
         let mut next = || numbers.next().and_then(Result::ok);
         (next()?, next()?, next()?)
+    } else if grains.tick() == 1 {
+        (0, text.parse().ok()?, 0)
     } else {
         let (ticks, parts) = text.split_at_checked(text.len().checked_sub(3)?)?;
         (0_u64, ticks.parse().ok()?, parts.parse().ok()?)
@@ -69,7 +71,9 @@ fn read_line(grains: &Grains, value: &[u8]) -> Option<[u64; 2]> {
 fn write_line(grains: &Grains, zero_at: u128) -> Vec<u8> {
     let paid = u128::from(grains.tick());
     let (ticks, parts) = (zero_at / paid, zero_at % paid);
-    if ticks < WORD && grains.tick() <= PARTS_MAX {
+    if ticks < WORD && grains.tick() == 1 {
+        format!("{ticks}").into_bytes()
+    } else if ticks < WORD && grains.tick() <= PARTS_MAX {
         format!("{ticks}{parts:03}").into_bytes()
     } else {
         format!("w{} {} {parts}", ticks / WORD, ticks % WORD).into_bytes()

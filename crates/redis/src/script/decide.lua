@@ -5,23 +5,24 @@
 --       slack: milliseconds that a state is kept for longer than it counts
 --       how many plans, and each in 11 fields: what to do (d decide, p peek, r refund, x reset,
 --       b debit), shape, former keys, cost, and seven that the shape reads
---       the requests: how many alike, how many limits, and the plan of each limit;
---       with none given, every key is one by the first plan
+--       the requests: how many alike, how many limits, and the plan of each limit
 -- reply now; then for each request how many of those alike passed, and for each of its limits the
 --       state that was found. -1 if one is kept under a former policy: nothing was done, and its
 --       limit says `<`, the place of its key among the former ones, a space, and the state.
 --       -2 if a state cannot be read: nothing was done, and its limits say why.
 --
 -- All numbers are whole and below 2^53, and are ticks (microseconds) unless they say otherwise.
+--
+-- The client puts the shapes that a call needs before this, by their numbers in SHAPES.
 
-local SHAPES = {line, fixed_window, sliding_window, log}
 local FIELDS = 11
 -- As long as a state is ever kept, in milliseconds: 142 years.
 local AGES = 4503599627370
 
+local call = redis.call
 local now = ARGV[1]
 if now == '' then
-  local time = redis.call('TIME')
+  local time = call('TIME')
   now = time[1] * 1000000 + time[2]
 else
   now = now + 0
@@ -40,115 +41,132 @@ for index = 1, ARGV[3] + 0 do
 end
 
 local key = 1
-local reply = {now}
+local reply, told = {now}, 1
 
-local function keep(plan, name, state)
-  local lives = plan.shape.lives(plan, state, now)
+local function say(what)
+  told = told + 1
+  reply[told] = what
+end
+
+local function keep(name, value, lives)
   if lives <= 0 then
-    redis.call('DEL', name)
-    return
-  end
-  local millis = math.min(AGES, math.ceil(lives / 1000)) + slack
-  redis.call('SET', name, plan.shape.write(plan, state), 'PX', millis)
-end
-
--- The state under a former policy, if there is one.
-local function former(plan, name_at)
-  for place = 1, plan.formers do
-    local value = redis.call('GET', KEYS[name_at + place])
-    if value then return '<' .. place .. ' ' .. value end
+    call('DEL', name)
+  else
+    call('SET', name, value, 'PX', math.min(AGES, math.ceil(lives / 1000)) + slack)
   end
 end
 
-local function answer(passed, chosen, states)
-  reply[#reply + 1] = passed
-  for index, plan in ipairs(chosen) do
-    reply[#reply + 1] = plan.shape.told(plan, states[index], now)
-  end
+-- Says what was found of a limit: the state itself, unless its shape sends something shorter.
+local function say_found(plan, value, passed)
+  local tells = plan.shape.told
+  if tells then say(tells(plan, value, now, passed)) else say(value or '') end
 end
 
--- Reads the states of a request, and says which are kept under former policies.
-local function read(chosen)
-  local states, names, elsewhere = {}, {}, nil
-  local place = key
-  for index, plan in ipairs(chosen) do
-    local value = redis.call('GET', KEYS[place])
-    if not value and 0 < plan.formers then
-      local old = former(plan, place)
-      if old then
-        elsewhere = elsewhere or {}
-        elsewhere[index] = old
-      end
-    end
-    names[index], states[index] = KEYS[place], plan.shape.read(plan, value, now)
-    place = place + 1 + plan.formers
+-- The state of a limit at `place`, or `elsewhere` and what a former policy's key holds, or
+-- `unreadable` and why. A key of another type must not stop the other requests.
+local function find(plan, place)
+  local value = redis.pcall('GET', KEYS[place])
+  if type(value) == 'table' then return nil, 'unreadable', value.err end
+  if value or plan.formers == 0 then return value end
+  for former = 1, plan.formers do
+    local old = call('GET', KEYS[place + former])
+    if old then return nil, 'elsewhere', '<' .. former .. ' ' .. old end
   end
-  return states, names, elsewhere
+  return nil
 end
 
--- The same, or nil with the answer given: what cannot be read must not stop the other requests.
-local function found(chosen)
-  local readable, states, names, elsewhere = pcall(read, chosen)
-  for _, plan in ipairs(chosen) do key = key + 1 + plan.formers end
-  if readable and not elsewhere then return states, names end
-  reply[#reply + 1] = readable and -1 or -2
+-- The answer to a request that could not be looked at.
+local function say_not_done(chosen, why, texts)
+  say(why == 'elsewhere' and -1 or -2)
+  for index = 1, #chosen do say(texts[index] or '') end
+end
+
+-- What needs no judging: refunds, debits and resets.
+local function change(does, chosen)
+  local values, texts, why = {}, {}, nil
+  local places = {}
   for index = 1, #chosen do
-    if readable then
-      reply[#reply + 1] = elsewhere[index] or ''
-    else
-      reply[#reply + 1] = type(states) == 'table' and states.err or tostring(states)
+    local plan = chosen[index]
+    local value, trouble, text = find(plan, key)
+    places[index], values[index], texts[index] = key, value, text
+    why = trouble == 'unreadable' and trouble or why or trouble
+    if does == 'x' then
+      for former = 0, plan.formers do call('DEL', KEYS[key + former]) end
     end
+    key = key + 1 + plan.formers
+  end
+  if does ~= 'x' and why then return say_not_done(chosen, why, texts) end
+  say(0)
+  for index = 1, #chosen do
+    local plan, value = chosen[index], values[index]
+    if does ~= 'x' and 0 < plan.cost then
+      local shape = plan.shape
+      local act = does == 'r' and shape.refund or shape.debit
+      keep(KEYS[places[index]], act(plan, value, now))
+    end
+    say('')
   end
 end
 
-local function request(count, chosen)
-  local does = chosen[1].does
-  if does == 'x' then
-    for _, plan in ipairs(chosen) do
-      for _ = 0, plan.formers do
-        redis.call('DEL', KEYS[key])
-        key = key + 1
-      end
-      reply[#reply + 1] = 0
-    end
-    return
+-- One limit: the usual case, without a list of anything.
+local function decide_one(plan, count)
+  local name = KEYS[key]
+  local value, trouble, text = find(plan, key)
+  key = key + 1 + plan.formers
+  local passed, new, lives = count, nil, nil
+  if not trouble and 0 < plan.cost then
+    passed, new, lives = plan.shape.decide(plan, value, now, count)
+    if not passed then trouble, text = 'unreadable', 'not a state' end
   end
-  local states, names = found(chosen)
-  if not states then return end
+  if trouble then return say_not_done({plan}, trouble, {text}) end
+  if new then keep(name, new, lives) end
+  say(passed)
+  say_found(plan, value, passed)
+end
+
+-- Several limits, or only a look.
+local function decide_all(does, chosen, count)
+  local names, values, texts, why = {}, {}, {}, nil
   -- Each look is by itself: what one sees, all alike see.
   local passed = does == 'p' and 1 or count
-  for index, plan in ipairs(chosen) do
-    local shape, state = plan.shape, states[index]
-    if does == 'r' or does == 'b' then
-      if does == 'r' then shape.refund(plan, state, now) else shape.debit(plan, state, now) end
-      keep(plan, names[index], state)
-    elseif 0 < plan.cost then
-      passed = math.min(passed, shape.fits(plan, state, now, passed))
+  for index = 1, #chosen do
+    local plan = chosen[index]
+    local value, trouble, text = find(plan, key)
+    names[index], values[index] = KEYS[key], value
+    key = key + 1 + plan.formers
+    if not trouble and 0 < plan.cost then
+      local fits = plan.shape.fits(plan, value, now, passed)
+      if fits then passed = fits else trouble, text = 'unreadable', 'not a state' end
     end
+    texts[index] = text
+    why = trouble == 'unreadable' and trouble or why or trouble
   end
-  if does == 'd' and 0 < passed then
-    for index, plan in ipairs(chosen) do
-      if 0 < plan.cost then
-        plan.shape.take(plan, states[index], now, passed)
-        keep(plan, names[index], states[index])
-      end
+  if why then return say_not_done(chosen, why, texts) end
+  say(does == 'p' and passed * count or passed)
+  for index = 1, #chosen do
+    local plan, value = chosen[index], values[index]
+    if does == 'd' and 0 < passed and 0 < plan.cost then
+      keep(names[index], plan.shape.take(plan, value, now, passed))
     end
+    say_found(plan, value, does == 'd' and passed or 0)
   end
-  if does == 'p' then passed = passed * count end
-  answer(passed, chosen, states)
 end
 
-if not ARGV[field] then
-  local chosen = {plans[1]}
-  while KEYS[key] do request(1, chosen) end
-end
-while ARGV[field] do
-  local chosen = {}
-  for index = 1, ARGV[field + 1] + 0 do
-    chosen[index] = plans[ARGV[field + 1 + index] + 0]
+local function request(chosen, count)
+  local does = chosen[1].does
+  if does == 'd' and not chosen[2] then
+    decide_one(chosen[1], count)
+  elseif does == 'd' or does == 'p' then
+    decide_all(does, chosen, count)
+  else
+    change(does, chosen)
   end
-  local count = ARGV[field] + 0
-  field = field + 2 + #chosen
-  request(count, chosen)
+end
+
+while ARGV[field] do
+  local count, limits, chosen = ARGV[field] + 0, ARGV[field + 1] + 0, {}
+  for index = 1, limits do chosen[index] = plans[ARGV[field + 1 + index] + 0] end
+  field = field + 2 + limits
+  request(chosen, count)
 end
 return reply

@@ -35,53 +35,61 @@ local function is_overdue(plan, now)
   return plan.per == 0 and plan.finish <= now
 end
 
-function fixed_window.read(plan, value, now)
-  local start, used = 0, 0
-  if value then
-    start, used = string.sub(value, 1, -11) + 0, string.sub(value, -10) + 0
-    if plan.per ~= 0 then start = start * plan.per end
-  end
+-- The window, and what is used of it.
+local function read(plan, value, now)
   local this = start_of(plan, now)
+  if not value then return this, 0 end
+  local start, used = tonumber(string.sub(value, 1, -11)), tonumber(string.sub(value, -10))
+  if not start or not used then return nil end
+  if plan.per ~= 0 then start = start * plan.per end
   -- A window that lies ahead stays: the clock has gone back, and that must not pay.
-  if start < this then start, used = this, 0 end
-  return {start, used, nil, value}
+  if start < this then return this, 0 end
+  return start, used
 end
 
-function fixed_window.fits(plan, state, now, count)
-  local room = math.max(0, plan.limit - state[2])
-  return math.min(count, math.floor(room / plan.cost))
-end
-
-function fixed_window.take(plan, state, now, count)
-  state[2] = state[2] + count * plan.cost
-end
-
-function fixed_window.debit(plan, state, now)
-  local room = math.max(0, plan.limit - state[2])
-  state[2] = state[2] + math.min(room, plan.cost)
-end
-
-function fixed_window.refund(plan, state, now)
-  local inside = plan.at < end_of(plan, state[1]) or is_overdue(plan, plan.at)
-  if state[1] <= plan.at and inside then state[2] = math.max(0, state[2] - plan.cost) end
-end
-
-function fixed_window.lives(plan, state, now)
-  if state[2] == 0 then return 0 end
-  local finish = end_of(plan, state[1])
-  -- The last window that the caller gave may go on for as long as it gives no other: one more.
-  if is_overdue(plan, finish) then
-    return math.max(0, finish - now) + plan.finish - plan.middle
+-- The value to keep, and for how many ticks.
+local function written(plan, now, start, used)
+  local finish, lives = end_of(plan, start), 0
+  if 0 < used then
+    lives = finish - now
+    -- The last window that the caller gave may go on for as long as it gives no other: one more.
+    if is_overdue(plan, finish) then lives = math.max(0, lives) + finish - plan.middle end
   end
-  return finish - now
-end
-
-function fixed_window.write(plan, state)
-  local start = state[1]
   if plan.per ~= 0 then start = start / plan.per end
-  return string.format('%.0f%010.0f', start, state[2])
+  return string.format('%.0f%010.0f', start, used), lives
 end
 
-function fixed_window.told(plan, state)
-  return state[4] or ''
+-- How many of `count` pass.
+local function room(plan, used, count)
+  return math.min(count, math.floor(math.max(0, plan.limit - used) / plan.cost))
+end
+
+function fixed_window.fits(plan, value, now, count)
+  local start, used = read(plan, value, now)
+  return start and room(plan, used, count)
+end
+
+function fixed_window.take(plan, value, now, count)
+  local start, used = read(plan, value, now)
+  return written(plan, now, start, used + count * plan.cost)
+end
+
+function fixed_window.decide(plan, value, now, count)
+  local start, used = read(plan, value, now)
+  if not start then return nil end
+  local passed = room(plan, used, count)
+  if passed == 0 then return 0 end
+  return passed, written(plan, now, start, used + passed * plan.cost)
+end
+
+function fixed_window.debit(plan, value, now)
+  local start, used = read(plan, value, now)
+  return written(plan, now, start, math.max(used, math.min(plan.limit, used + plan.cost)))
+end
+
+function fixed_window.refund(plan, value, now)
+  local start, used = read(plan, value, now)
+  local inside = plan.at < end_of(plan, start) or is_overdue(plan, plan.at)
+  if start <= plan.at and inside then used = math.max(0, used - plan.cost) end
+  return written(plan, now, start, used)
 end

@@ -6,7 +6,8 @@
 -- to add, to carry and to compare: the client has worked out what a cost and a burst weigh.
 --
 -- plan  weight_words, weight_ticks, weight_parts, burst_words, burst_ticks, burst_parts, paid
--- value ticks and three digits of parts, which Redis keeps as one integer; or `w` and all three
+-- value ticks, and three digits of parts where a tick has any: Redis keeps that as one integer.
+--       With more than a thousand parts, or more than a word: `w` and all three
 
 local WORD = 4503599627370496
 
@@ -22,15 +23,26 @@ function line.plan(plan, field)
   plan.paid = ARGV[field + 6] + 0
 end
 
-function line.read(plan, value, now)
-  local words, ticks, parts = 0, 0, 0
-  if value and string.byte(value) ~= 119 then
-    ticks, parts = string.sub(value, 1, -4) + 0, string.sub(value, -3) + 0
-  elseif value then
-    words, ticks, parts = string.match(value, '^w(%d+) (%d+) (%d+)$')
-    words, ticks, parts = words + 0, ticks + 0, parts + 0
+local function read(plan, value)
+  if not value then return 0, 0, 0 end
+  if string.byte(value) == 119 then
+    local words, ticks, parts = string.match(value, '^w(%d+) (%d+) (%d+)$')
+    return tonumber(words), tonumber(ticks), tonumber(parts)
   end
-  return {words, ticks, parts, value}
+  if plan.paid == 1 then return 0, tonumber(value), 0 end
+  return 0, tonumber(string.sub(value, 1, -4)), tonumber(string.sub(value, -3))
+end
+
+-- The value to keep, and for how many ticks.
+local function written(plan, now, words, ticks, parts)
+  local lives = words * WORD + ticks - now
+  if 0 < parts then lives = lives + 1 end
+  if 0 < words or 1000 < plan.paid then
+    return string.format('w%.0f %.0f %.0f', words, ticks, parts), lives
+  elseif plan.paid == 1 then
+    return string.format('%.0f', ticks), lives
+  end
+  return string.format('%.0f%03d', ticks, parts), lives
 end
 
 -- Whether a line meets zero no later than another.
@@ -41,9 +53,9 @@ local function no_later(words, ticks, parts, other_words, other_ticks, other_par
 end
 
 -- From where a charge at `now` counts: a line that has met zero starts again from there.
-local function base(state, now)
-  if no_later(state[1], state[2], state[3], 0, now, 0) then return 0, now, 0 end
-  return state[1], state[2], state[3]
+local function base(now, words, ticks, parts)
+  if no_later(words, ticks, parts, 0, now, 0) then return 0, now, 0 end
+  return words, ticks, parts
 end
 
 -- `count` weights later. The client sees to it that count * (weight_ticks + 1) <= 2^52.
@@ -63,66 +75,78 @@ local function full(plan, now)
   return words, ticks, plan.burst_parts
 end
 
-function line.fits(plan, state, now, count)
-  local words, ticks, parts = base(state, now)
+-- How many of `count` pass.
+local function room(plan, now, words, ticks, parts, count)
+  words, ticks, parts = base(now, words, ticks, parts)
   local full_words, full_ticks, full_parts = full(plan, now)
-  local function passes(some)
-    local after_words, after_ticks, after_parts = plus(plan, words, ticks, parts, some)
-    return no_later(after_words, after_ticks, after_parts, full_words, full_ticks, full_parts)
-  end
-  if passes(count) then return count end
-  local some, too_many = 0, count
+  local some, too_many, try = 0, count + 1, count
   while some + 1 < too_many do
-    local middle = math.floor((some + too_many) / 2)
-    if passes(middle) then some = middle else too_many = middle end
+    local after_words, after_ticks, after_parts = plus(plan, words, ticks, parts, try)
+    if no_later(after_words, after_ticks, after_parts, full_words, full_ticks, full_parts) then
+      some = try
+    else
+      too_many = try
+    end
+    try = math.floor((some + too_many) / 2)
   end
   return some
 end
 
-function line.take(plan, state, now, count)
-  local words, ticks, parts = base(state, now)
-  state[1], state[2], state[3] = plus(plan, words, ticks, parts, count)
+function line.fits(plan, value, now, count)
+  local words, ticks, parts = read(plan, value)
+  if not ticks then return nil end
+  return room(plan, now, words, ticks, parts, count)
+end
+
+function line.take(plan, value, now, count)
+  local words, ticks, parts = base(now, read(plan, value))
+  return written(plan, now, plus(plan, words, ticks, parts, count))
+end
+
+-- Both at once. Most lines have no parts and fit a word, and one request at a time is the rule: all
+-- that is left of the above then is one sum and one comparison.
+function line.decide(plan, value, now, count)
+  local ticks = now
+  if value then ticks = tonumber(value) end
+  if ticks and count == 1 and plan.paid == 1 and plan.burst_words == 0 then
+    if ticks < now then ticks = now end
+    ticks = ticks + plan.weight_ticks
+    if now + plan.burst_ticks < ticks or 0 < plan.weight_words then return 0 end
+    if ticks < WORD then return 1, string.format('%.0f', ticks), ticks - now end
+  end
+  local words, parts
+  words, ticks, parts = read(plan, value)
+  if not ticks then return nil end
+  local passed = room(plan, now, words, ticks, parts, count)
+  if passed == 0 then return 0 end
+  words, ticks, parts = base(now, words, ticks, parts)
+  return passed, written(plan, now, plus(plan, words, ticks, parts, passed))
 end
 
 -- Takes what fits of one weight: for what has passed already, elsewhere.
-function line.debit(plan, state, now)
-  local words, ticks, parts = base(state, now)
+function line.debit(plan, value, now)
+  local words, ticks, parts = base(now, read(plan, value))
   local full_words, full_ticks, full_parts = full(plan, now)
-  if no_later(full_words, full_ticks, full_parts, words, ticks, parts) then return end
+  if no_later(full_words, full_ticks, full_parts, words, ticks, parts) then
+    return written(plan, now, words, ticks, parts)
+  end
   words, ticks, parts = plus(plan, words, ticks, parts, 1)
   if no_later(full_words, full_ticks, full_parts, words, ticks, parts) then
     words, ticks, parts = full_words, full_ticks, full_parts
   end
-  state[1], state[2], state[3] = words, ticks, parts
+  return written(plan, now, words, ticks, parts)
 end
 
-function line.refund(plan, state, now)
-  local words, ticks, parts = state[1], state[2], state[3]
-  if no_later(words, ticks, parts, 0, now, 0) then return end
-  parts = parts - plan.weight_parts
-  if parts < 0 then parts, ticks = parts + plan.paid, ticks - 1 end
-  ticks = ticks - plan.weight_ticks
-  if ticks < 0 then words, ticks = words - 1, ticks + WORD end
-  words = words - plan.weight_words
-  if words < 0 or no_later(words, ticks, parts, 0, now, 0) then
-    words, ticks, parts = 0, now, 0
+function line.refund(plan, value, now)
+  local words, ticks, parts = read(plan, value)
+  if not no_later(words, ticks, parts, 0, now, 0) then
+    parts = parts - plan.weight_parts
+    if parts < 0 then parts, ticks = parts + plan.paid, ticks - 1 end
+    ticks = ticks - plan.weight_ticks
+    if ticks < 0 then words, ticks = words - 1, ticks + WORD end
+    words = words - plan.weight_words
+    if words < 0 then words, ticks, parts = 0, now, 0 end
+    words, ticks, parts = base(now, words, ticks, parts)
   end
-  state[1], state[2], state[3] = words, ticks, parts
-end
-
-function line.lives(plan, state, now)
-  local ticks = state[1] * WORD + state[2] - now
-  if 0 < state[3] then return ticks + 1 end
-  return ticks
-end
-
-function line.write(plan, state)
-  if state[1] == 0 and plan.paid <= 1000 then
-    return string.format('%.0f%03d', state[2], state[3])
-  end
-  return string.format('w%.0f %.0f %.0f', state[1], state[2], state[3])
-end
-
-function line.told(plan, state)
-  return state[4] or ''
+  return written(plan, now, words, ticks, parts)
 end

@@ -9,6 +9,7 @@
 
 local EXACT_MAX = 32768
 local WIDE_CELLS = 262144
+local HEAD = 16
 
 local log = {}
 
@@ -53,6 +54,7 @@ local function start_before(plan, state, place)
   return nil
 end
 
+-- The tick of the newest event, and where it starts.
 local function newest(plan, state)
   local place = start_before(plan, state, #state.list + 1)
   if not place then return nil end
@@ -76,9 +78,11 @@ local function is_one_bucket(plan, a, b)
   return math.floor(a / bucket) == math.floor(b / bucket)
 end
 
-function log.read(plan, value, now)
+-- What is remembered, without what has left by `now`.
+local function read(plan, value, now)
   local state = {used = 0, words = 0, latest = 0, merged = 0, list = '', head = 1}
   if value then
+    if #value < HEAD or (#value - HEAD) % plan.width ~= 0 then return nil end
     state.used, state.words, state.latest, state.merged, state.head =
       struct.unpack('>I4I4I7B', value)
     state.list = value
@@ -89,23 +93,29 @@ function log.read(plan, value, now)
     state.used, state.words = state.used - cells, state.words - words_of(cells)
     state.head = following
   end
-  state.latest_read = state.latest
   state.latest = math.max(state.latest, now)
-  state.used_before, state.newest_before = state.used, newest(plan, state)
   return state
 end
 
-function log.fits(plan, state, now, count)
-  local room = math.max(0, plan.limit - state.used)
-  return math.min(count, math.floor(room / plan.cost))
+-- The value to keep, and for how many ticks.
+local function written(plan, now, state)
+  local tick, lives = newest(plan, state), 0
+  if tick then lives = tick + plan.per - now end
+  return struct.pack('>I4I4I7B', state.used, state.words, state.latest, state.merged) ..
+    string.sub(state.list, state.head), lives
 end
 
+-- How many of `count` pass.
+local function room(plan, state, count)
+  return math.min(count, math.floor(math.max(0, plan.limit - state.used) / plan.cost))
+end
+
+-- Adds an event at the latest tick, to the newest one if that is as good as the same.
 local function record(plan, state, cells)
   if cells == 0 then return end
-  local tick, place = state.newest_before, nil
-  if tick then tick, place = newest(plan, state) end
-  state.used = state.used + cells
+  local tick, place = newest(plan, state)
   local merges = tick and EXACT_MAX <= state.words and is_one_bucket(plan, tick, state.latest)
+  state.used = state.used + cells
   if tick and (tick == state.latest or merges) then
     local _, before = event_at(plan, state, place)
     if tick ~= state.latest then state.merged = 1 end
@@ -121,50 +131,62 @@ local function record(plan, state, cells)
   state.list = state.list .. packed(plan, state.latest, cells)
 end
 
-function log.take(plan, state, now, count)
+function log.fits(plan, value, now, count)
+  local state = read(plan, value, now)
+  return state and room(plan, state, count)
+end
+
+function log.take(plan, value, now, count)
+  local state = read(plan, value, now)
   record(plan, state, count * plan.cost)
+  return written(plan, now, state)
 end
 
-function log.debit(plan, state, now)
+function log.decide(plan, value, now, count)
+  local state = read(plan, value, now)
+  if not state then return nil end
+  local passed = room(plan, state, count)
+  if passed == 0 then return 0 end
+  record(plan, state, passed * plan.cost)
+  return passed, written(plan, now, state)
+end
+
+function log.debit(plan, value, now)
+  local state = read(plan, value, now)
   record(plan, state, math.min(plan.cost, math.max(0, plan.limit - state.used)))
+  return written(plan, now, state)
 end
 
-function log.refund(plan, state, now)
-  local found, place = nil, start_before(plan, state, #state.list + 1)
-  while place do
-    local tick = event_at(plan, state, place)
-    if tick < plan.at then break end
-    found, place = place, start_before(plan, state, place)
-  end
-  if not found then return end
-  local tick, had, following = event_at(plan, state, found)
-  local is_it = tick == plan.at or (state.merged == 1 and is_one_bucket(plan, plan.at, tick))
-  if not is_it then return end
-  local left = had - math.min(plan.cost, had)
-  local kept = ''
+-- Takes cells out of the event that starts at `place`.
+local function take_out(plan, state, place, cells)
+  local tick, had, following = event_at(plan, state, place)
+  local left, kept = had - math.min(cells, had), ''
   state.words = state.words - words_of(had)
   if 0 < left then
     kept = packed(plan, tick, left)
     state.words = state.words + words_of(left)
   end
   state.used = state.used - had + left
-  state.list = string.sub(state.list, state.head, found - 1) .. kept ..
+  state.list = string.sub(state.list, state.head, place - 1) .. kept ..
     string.sub(state.list, following)
   state.head = 1
 end
 
-function log.lives(plan, state, now)
-  local tick = newest(plan, state)
-  if not tick then return 0 end
-  return tick + plan.per - now
+function log.refund(plan, value, now)
+  local state = read(plan, value, now)
+  local found, place = nil, start_before(plan, state, #state.list + 1)
+  while place and plan.at <= event_at(plan, state, place) do
+    found, place = place, start_before(plan, state, place)
+  end
+  if found then
+    local tick = event_at(plan, state, found)
+    local merged = state.merged == 1 and is_one_bucket(plan, plan.at, tick)
+    if tick == plan.at or merged then take_out(plan, state, found, plan.cost) end
+  end
+  return written(plan, now, state)
 end
 
-function log.write(plan, state)
-  return struct.pack('>I4I4I7B', state.used, state.words, state.latest, state.merged) ..
-    string.sub(state.list, state.head)
-end
-
--- When `excess` cells will have left.
+-- When `excess` cells will have left, of those that were there and those that have just passed.
 local function frees_at(plan, state, excess)
   local place, left = state.head, 0
   while place <= #state.list do
@@ -172,14 +194,15 @@ local function frees_at(plan, state, excess)
     left, place = left + cells, following
     if excess <= left then return tick + plan.per end
   end
-  return 0
+  return state.latest + plan.per
 end
 
 -- What the answers need, since the events are too many to send: the cells before, the newest
 -- event's tick before and the latest tick; and when a request passes that finds no room now.
-function log.told(plan, state, now)
-  local frees, excess = 0, state.used + plan.cost - plan.limit
+function log.told(plan, value, now, passed)
+  local state = read(plan, value, now)
+  local frees, excess = 0, state.used + (passed + 1) * plan.cost - plan.limit
   if 0 < excess and plan.cost <= plan.limit then frees = frees_at(plan, state, excess) end
-  return string.format('%.0f %.0f %.0f %.0f', state.used_before, state.newest_before or 0,
+  return string.format('%.0f %.0f %.0f %.0f', state.used, newest(plan, state) or 0,
     state.latest, frees)
 end

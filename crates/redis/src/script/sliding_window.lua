@@ -11,18 +11,28 @@ function sliding_window.plan(plan, field)
   plan.at = ARGV[field + 2] + 0
 end
 
-function sliding_window.read(plan, value, now)
+-- The window, the last one's count and this one's.
+local function read(plan, value, now)
   local start, last, this = 0, 0, 0
   if value then
-    start = string.sub(value, 1, -21) * plan.per
-    last, this = string.sub(value, -20, -11) + 0, string.sub(value, -10) + 0
+    start = tonumber(string.sub(value, 1, -21))
+    last, this = tonumber(string.sub(value, -20, -11)), tonumber(string.sub(value, -10))
+    if not start or not last or not this then return nil end
+    start = start * plan.per
   end
   local elapsed = math.max(0, now - start)
-  if plan.per <= elapsed then
-    if elapsed - plan.per < plan.per then last = this else last = 0 end
-    start, this = now - now % plan.per, 0
-  end
-  return {start, last, this, value}
+  if elapsed < plan.per then return start, last, this end
+  if plan.per <= elapsed - plan.per then this = 0 end
+  return now - now % plan.per, this, 0
+end
+
+-- The value to keep, and for how many ticks: at most, since the last cells of a window fade out
+-- before its successor ends.
+local function written(plan, now, start, last, this)
+  local lives = 0
+  if 0 < last then lives = start + plan.per - now end
+  if 0 < this then lives = start + 2 * plan.per - now end
+  return string.format('%.0f%010.0f%010.0f', start / plan.per, last, this), lives
 end
 
 -- floor(weight * shows / per). Weights are below 2^32 and periods below 2^45, so the product may
@@ -41,43 +51,42 @@ local function share(weight, shows, per)
   return whole
 end
 
-local function room(plan, state, now)
-  local shows = plan.per - math.max(0, now - state[1])
-  return math.max(0, plan.limit - share(state[2], shows, plan.per) - state[3])
+-- Cells that are left.
+local function room(plan, now, start, last, this)
+  local shows = plan.per - math.max(0, now - start)
+  return math.max(0, plan.limit - share(last, shows, plan.per) - this)
 end
 
-function sliding_window.fits(plan, state, now, count)
-  return math.min(count, math.floor(room(plan, state, now) / plan.cost))
+function sliding_window.fits(plan, value, now, count)
+  local start, last, this = read(plan, value, now)
+  return start and math.min(count, math.floor(room(plan, now, start, last, this) / plan.cost))
 end
 
-function sliding_window.take(plan, state, now, count)
-  state[3] = state[3] + count * plan.cost
+function sliding_window.take(plan, value, now, count)
+  local start, last, this = read(plan, value, now)
+  return written(plan, now, start, last, this + count * plan.cost)
 end
 
-function sliding_window.debit(plan, state, now)
-  state[3] = state[3] + math.min(room(plan, state, now), plan.cost)
+function sliding_window.decide(plan, value, now, count)
+  local start, last, this = read(plan, value, now)
+  if not start then return nil end
+  local passed = math.min(count, math.floor(room(plan, now, start, last, this) / plan.cost))
+  if passed == 0 then return 0 end
+  return passed, written(plan, now, start, last, this + passed * plan.cost)
 end
 
-function sliding_window.refund(plan, state, now)
-  if state[1] + plan.per <= plan.at then return end
-  if state[1] <= plan.at then
-    state[3] = math.max(0, state[3] - plan.cost)
-  elseif state[1] - plan.at <= plan.per then
-    state[2] = math.max(0, state[2] - plan.cost)
+function sliding_window.debit(plan, value, now)
+  local start, last, this = read(plan, value, now)
+  local some = math.min(room(plan, now, start, last, this), plan.cost)
+  return written(plan, now, start, last, this + some)
+end
+
+function sliding_window.refund(plan, value, now)
+  local start, last, this = read(plan, value, now)
+  if start <= plan.at and plan.at < start + plan.per then
+    this = math.max(0, this - plan.cost)
+  elseif plan.at < start and start - plan.at <= plan.per then
+    last = math.max(0, last - plan.cost)
   end
-end
-
--- At most: the last cells of a window fade out before its successor ends.
-function sliding_window.lives(plan, state, now)
-  if 0 < state[3] then return state[1] + 2 * plan.per - now end
-  if 0 < state[2] then return state[1] + plan.per - now end
-  return 0
-end
-
-function sliding_window.write(plan, state)
-  return string.format('%.0f%010.0f%010.0f', state[1] / plan.per, state[2], state[3])
-end
-
-function sliding_window.told(plan, state)
-  return state[4] or ''
+  return written(plan, now, start, last, this)
 end

@@ -4,15 +4,14 @@ use redis::{Connection, Value};
 use tidegate_core::Tick;
 use tidegate_testbed::{Flavor, Server};
 
-use crate::call::{self, Outcome, Run};
-use crate::script::DECIDE_TEXT;
+use crate::call::{self, Outcome, Run, Written};
+use crate::script::DECIDE;
 
 /// A day: states must outlive a test that runs in virtual time.
 const SLACK_MILLIS: u64 = 86_400_000;
 
 pub(super) struct Bench {
     pub(super) connection: Connection,
-    script: redis::Script,
     _server: Server,
 }
 
@@ -21,13 +20,14 @@ impl Bench {
         let server = Server::builder().flavor(flavor).start().unwrap();
         let client = redis::Client::open(server.url()).unwrap();
         let connection = client.get_connection().unwrap();
-        Bench { connection, script: redis::Script::new(DECIDE_TEXT), _server: server }
+        Bench { connection, _server: server }
     }
 
     /// Decides `runs` at `now` by the script.
     pub(super) fn decide<'a>(&mut self, runs: &[Run<'a>], now: Tick) -> Vec<Outcome<'a>> {
-        let (keys, args) = call::write(runs, Some(now), SLACK_MILLIS);
-        let mut invocation = self.script.prepare_invoke();
+        let Written { form, keys, args } = call::write(runs, Some(now), SLACK_MILLIS);
+        let script = redis::Script::new(DECIDE.script(form).text());
+        let mut invocation = script.prepare_invoke();
         keys.iter().for_each(|key| drop(invocation.key(key)));
         args.iter().for_each(|arg| drop(invocation.arg(arg)));
         let reply: Value = invocation.invoke(&mut self.connection).unwrap();

@@ -30,6 +30,12 @@ struct Step {
     count: u32,
 }
 
+impl Step {
+    fn run(&self) -> Run<'_> {
+        Run { request: &self.request, count: self.count }
+    }
+}
+
 #[test]
 fn scripts_and_core_agree_on_every_algorithm() {
     for flavor in Flavor::all_there() {
@@ -71,26 +77,41 @@ fn walk(
     let mut epoch = 0;
     while taken < steps {
         epoch += 1;
+        // Now and then all keys are of one rule: such calls have a script of their own.
+        let shared = rng.one_in(4).then(|| FleetRule::new("r", policy(rng)));
         let mut traces: Vec<Trace> = (0..TRACES)
-            .map(|index| Trace::new(policy(rng), &format!("{context} {epoch} {index}")))
+            .map(|index| {
+                let rule = shared.clone().unwrap_or_else(|| FleetRule::new("r", policy(rng)));
+                Trace::new(rule, &format!("{context} {epoch} {index}"))
+            })
             .collect();
         let mut now = Tick::from_micros(START + rng.below(1 << 20));
         for _ in 0..100 {
             now = any_next(now, rng);
-            let steps: Vec<Step> = traces.iter_mut().map(|trace| trace.next(rng)).collect();
-            let runs: Vec<Run<'_>> = steps
-                .iter()
-                .map(|step| Run { request: &step.request, count: step.count })
-                .collect();
-            let outcomes = bench.decide(&runs, now);
-            for ((trace, step), outcome) in traces.iter_mut().zip(&steps).zip(outcomes) {
-                trace.compare(bench, (step, outcome), now, context);
-                taken += 1;
+            let steps: Vec<Step> = if shared.is_some() && !rng.one_in(4) {
+                let cost = traces[0].any_cost(rng);
+                traces.iter().map(|trace| trace.step(Does::Decide, cost, rng)).collect()
+            } else {
+                traces.iter_mut().map(|trace| trace.next(rng)).collect()
+            };
+            // Together in one call, or each in its own.
+            let at_once = if rng.one_in(8) { 1 } else { TRACES };
+            for (traces, steps) in traces.chunks_mut(at_once).zip(steps.chunks(at_once)) {
+                take_steps(bench, traces, steps, now, context);
+                taken += u32::try_from(steps.len()).unwrap();
             }
         }
         for trace in &mut traces {
             trace.compare_state(bench, now, context);
         }
+    }
+}
+
+fn take_steps(bench: &mut Bench, traces: &mut [Trace], steps: &[Step], now: Tick, context: &str) {
+    let runs: Vec<Run<'_>> = steps.iter().map(Step::run).collect();
+    let outcomes = bench.decide(&runs, now);
+    for ((trace, step), outcome) in traces.iter_mut().zip(steps).zip(outcomes) {
+        trace.compare(bench, (step, outcome), now, context);
     }
 }
 
@@ -110,15 +131,18 @@ fn any_policy(kind: Kind, rng: &mut Rng) -> Policy {
 }
 
 impl Trace {
-    fn new(policy: Policy, name: &str) -> Trace {
-        let key = FleetKey::new(name).unwrap();
-        Trace { rule: FleetRule::new("r", policy), key, state: policy.fresh(), receipts: vec![] }
+    fn new(rule: FleetRule, name: &str) -> Trace {
+        let (key, state) = (FleetKey::new(name).unwrap(), rule.policy().fresh());
+        Trace { rule, key, state, receipts: vec![] }
+    }
+
+    fn any_cost(&self, rng: &mut Rng) -> u32 {
+        let most = self.rule.policy().limit().saturating_add(2);
+        if rng.one_in(3) { rng.below_u32(most) } else { rng.below_u32(most.min(4)) }
     }
 
     fn next(&mut self, rng: &mut Rng) -> Step {
-        let policy = self.rule.policy();
-        let most = policy.limit().saturating_add(2);
-        let cost = if rng.one_in(3) { rng.below_u32(most) } else { rng.below_u32(most.min(4)) };
+        let cost = self.any_cost(rng);
         let (does, cost) = match rng.below(16) {
             0 => (Does::Peek, cost),
             1 if rng.one_in(4) => (Does::Reset, 0),
@@ -129,6 +153,10 @@ impl Trace {
             }
             _ => (Does::Decide, cost),
         };
+        self.step(does, cost, rng)
+    }
+
+    fn step(&self, does: Does, cost: u32, rng: &mut Rng) -> Step {
         let place = self.rule.place("t:", &self.key);
         let limit = Limit { rule: self.rule.clone(), place, cost };
         let request = Request { does, slot: 0, limits: std::iter::once(limit).collect() };
@@ -208,7 +236,7 @@ fn long_logs_are_merged_alike() {
     let mut bench = Bench::start(Flavor::Redis);
     let quota = Quota::new(1_000_000, Span::from_secs(60));
     let policy = Policy::new(Kind::SlidingLog, quota).unwrap();
-    let mut trace = Trace::new(policy, "long");
+    let mut trace = Trace::new(FleetRule::new("r", policy), "long");
     let mut rng = Rng::new(7);
     let mut now = Tick::from_micros(START);
     for _ in 0..32_700 {

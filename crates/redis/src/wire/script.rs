@@ -32,6 +32,11 @@ impl Script {
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
         Script { text, sha }
     }
+
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 impl ScriptCall {

@@ -1,0 +1,44 @@
+-- Decides many requests that differ in their keys only: by one limit each, and by one plan.
+--
+-- That is most calls, and decide.lua would say the same of them in twice the time.
+--
+-- KEYS  one for each request
+-- ARGV  now and slack as in decide.lua, the cost, seven fields that the shape reads, and how many
+--       are alike of each request; with none given, one of each
+-- reply as decide.lua
+
+-- As long as a state is ever kept, in milliseconds: 142 years.
+local AGES = 4503599627370
+local FIELDS = 10
+
+local call, get = redis.call, redis.pcall
+local now = ARGV[1]
+if now == '' then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+else
+  now = now + 0
+end
+local slack = ARGV[2] + 0
+local plan = {cost = ARGV[3] + 0}
+SHAPE.plan(plan, 4)
+local decide, tells = SHAPE.decide, SHAPE.told
+local counts = ARGV[FIELDS + 1]
+
+local reply = {now}
+for index = 1, #KEYS do
+  local name, count = KEYS[index], 1
+  if counts then count = ARGV[FIELDS + index] + 0 end
+  local value = get('GET', name)
+  local passed, new, lives, found
+  -- A key of another type must not stop the other requests.
+  if type(value) ~= 'table' then passed, new, lives = decide(plan, value, now, count) end
+  if not passed then
+    passed, found = -2, type(value) == 'table' and value.err or 'not a state'
+  elseif new then
+    call('SET', name, new, 'PX', math.min(AGES, math.ceil(lives / 1000)) + slack)
+  end
+  if not found then found = tells and tells(plan, value, now, passed) or value or '' end
+  reply[2 * index], reply[2 * index + 1] = passed, found
+end
+return reply
