@@ -28,7 +28,9 @@ fn main() {
         let sha = sha1_smol::Sha1::from(PLAIN).digest().to_string();
         for round in 0..1 {
         for (name, tasks, keys) in [("one at a time", 1u64, 1_000_000u64), ("64 million", 64, 1_000_000), ("64 hot", 64, 1), ("flood", 64, 100)] {
+            if let Ok(only) = std::env::var("ONLY") { if !name.contains(&only) { continue; } }
             for ours in [false, true] {
+                if std::env::var("OURS").is_ok() && !ours { continue; }
                 let done = Arc::new(AtomicU64::new(0));
                 let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut conn.clone()).await.unwrap();
                 let start = Instant::now();

@@ -1,6 +1,5 @@
 //! Calls of the script: many requests in, an answer to each out.
 
-use arrayvec::ArrayVec;
 use redis::Value;
 use tidegate_core::{Shape, Tick};
 
@@ -8,7 +7,7 @@ use crate::flat::Flat;
 use crate::plan::{self, Does};
 use crate::rule::{FleetRule, Place};
 use crate::script::{self, Form};
-use crate::told::{Found, LIMITS_MAX, Told};
+use crate::told::{Found, Told};
 
 /// One limit of a request: whom it counts, where, and how many cells.
 #[derive(Clone, Debug)]
@@ -24,7 +23,7 @@ pub(crate) struct Request {
     pub(crate) does: Does,
     /// Where in a cluster all its keys are.
     pub(crate) slot: u16,
-    pub(crate) limits: ArrayVec<Limit, LIMITS_MAX>,
+    pub(crate) limits: Vec<Limit>,
 }
 
 /// A request, and how many like it are decided together.
@@ -162,7 +161,7 @@ fn push_keys(keys: &mut Flat, limit: &Limit) {
 #[derive(Debug)]
 pub(crate) enum Outcome<'a> {
     /// So many passed; what was found before, limit by limit.
-    Decided { passed: u32, found: ArrayVec<Found<'a>, LIMITS_MAX> },
+    Decided { passed: u32, found: Vec<Found<'a>> },
     /// Nothing was done: states are kept under former policies.
     Elsewhere(Vec<Elsewhere>),
     /// Nothing was done: a state cannot be read.
@@ -217,7 +216,7 @@ fn outcome<'a>(
         }
         return Ok(Outcome::Elsewhere(elsewhere));
     }
-    let mut found = ArrayVec::new();
+    let mut found = Vec::new();
     if !run.request.does.judges() {
         limits.iter().try_for_each(|_| bytes(items.next()).map(drop))?;
         return Ok(Outcome::Decided { passed: 0, found });

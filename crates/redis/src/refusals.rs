@@ -6,16 +6,15 @@
 //! than [`BOUND`], and what this process gives back itself is forgotten here at once.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use arrayvec::ArrayVec;
 use foldhash::fast::RandomState;
 use tidegate_core::{Span, Tick, Verdict};
 
 use crate::call::{Limit, Request};
-use crate::told::{self, Answers, Found, LIMITS_MAX, Told};
+use crate::told::{self, Answers, Found, Told};
 
 /// How long after a refund, a reset or a raise elsewhere a key may still be refused here.
 pub(crate) const BOUND: Span = Span::from_millis(250);
@@ -39,7 +38,7 @@ type Shard = HashMap<u64, Refused, RandomState>;
 #[derive(Debug)]
 struct Refused {
     request: Request,
-    told: ArrayVec<Told, LIMITS_MAX>,
+    told: Vec<Told>,
     when: When,
 }
 
@@ -149,8 +148,9 @@ impl Refusals {
     }
 
     fn hash(&self, request: &Request) -> u64 {
-        let places = request.limits.iter().map(|limit| &limit.place.name);
-        self.hasher.hash_one(places.collect::<ArrayVec<_, LIMITS_MAX>>())
+        let mut hasher = self.hasher.build_hasher();
+        request.limits.iter().for_each(|limit| limit.place.name.hash(&mut hasher));
+        hasher.finish()
     }
 
     fn shard(&self, hash: u64) -> std::sync::MutexGuard<'_, Shard> {
@@ -170,7 +170,7 @@ impl Refused {
         self.request.limits.len() == request.limits.len() && { limits }.all(knows)
     }
 
-    fn found<'a>(&self, request: &'a Request) -> ArrayVec<Found<'a>, LIMITS_MAX> {
+    fn found<'a>(&self, request: &'a Request) -> Vec<Found<'a>> {
         let limits = request.limits.iter().zip(&self.told);
         let found = limits.map(|(limit, told)| Found {
             policy: limit.rule.policy(),

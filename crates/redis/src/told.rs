@@ -1,6 +1,5 @@
 //! What a script found, and what the core makes of it: the answers.
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Policy, Receipt, Shape, Span, State, Tick, Verdict};
 
 use crate::value;
@@ -36,7 +35,7 @@ pub(crate) struct One {
 pub(crate) const LIMITS_MAX: usize = 16;
 
 /// The answers of all limits of one request.
-pub(crate) type Answers = ArrayVec<One, LIMITS_MAX>;
+pub(crate) type Answers = Vec<One>;
 
 impl Told {
     /// Reads what the script says of a limit.
@@ -118,7 +117,7 @@ pub(crate) struct Found<'a> {
 pub(crate) fn decide(limits: &mut [Found<'_>], now: Tick) -> (Verdict, Answers) {
     if let [Found { policy, cost, told }] = limits {
         let one = told.decide(policy, now, *cost);
-        return (one.decision.verdict, std::iter::once(one).collect());
+        return (one.decision.verdict, vec![one]);
     }
     let (together, peeked) = peek(limits, now);
     if !together.passes() {

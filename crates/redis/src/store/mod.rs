@@ -7,7 +7,6 @@ mod carry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Policy, Receipt, Span, Verdict};
 
 pub use self::build::StoreBuilder;
@@ -270,7 +269,7 @@ impl RedisStore {
             place: charge.rule.place(&self.prefix, charge.key),
             cost: charge.cost,
         };
-        let limits: ArrayVec<Limit, LIMITS_MAX> = charges.iter().map(limit).collect();
+        let limits: Vec<Limit> = charges.iter().map(limit).collect();
         let slot = match &limits[..] {
             [first, ..] if self.gather.wire().is_cluster() => slot_of(&first.place.name),
             _ => 0,
