@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
-use super::cluster::Slots;
 use super::keeper::{Way, keep};
 use super::lane::Lane;
 use super::link::Link;
 use super::refusal::{Lost, Refusal};
+use super::slots::Slots;
 use crate::settings::Address;
 
 /// More servers than this are not known at any one time.
@@ -105,8 +105,8 @@ impl Shared {
     /// A server says that another one owns the slot.
     pub(super) fn moved(&self, slot: u16, lane: usize, address: Address) -> Option<usize> {
         let owner = self.neighbour(lane, address)?;
-        if let Some(slots) = &self.slots {
-            slots.set(slot, owner);
+        if self.slots.as_ref().is_some_and(|slots| slots.set(slot, owner)) {
+            self.changes.send_modify(|count| *count += 1);
         }
         self.stale.notify_one();
         Some(owner)
