@@ -65,11 +65,12 @@ async fn follow_on(shared: Weak<Shared>, stale: Arc<tokio::sync::Notify>, seeds:
         let is_well = strong.lanes().all(|lane| !lane.needs_link());
         drop(strong);
         let wait = if is_well { EVERY } else { EVERY_IN_TROUBLE };
-        let _ = timeout(wait - up_to(wait / 4), stale.notified()).await;
+        let _ = timeout(wait * 3 / 4 + up_to(wait / 4), stale.notified()).await;
         let Some(strong) = shared.upgrade() else { return };
-        match refresh(&strong, &seeds).await {
-            Some(ranges) => apply(&strong, ranges),
-            None => tracing::debug!("no server of the cluster tells its slots"),
+        if let Some(ranges) = refresh(&strong, &seeds).await {
+            apply(&strong, ranges);
+        } else {
+            tracing::debug!("no server of the cluster tells its slots");
         }
         drop(strong);
         sleep(PAUSE + up_to(PAUSE)).await;

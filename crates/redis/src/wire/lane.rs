@@ -111,7 +111,7 @@ impl Lane {
     }
 
     /// Takes a new connection into use.
-    pub(super) fn arrive(&self, address: Address, link: Link, info: Info) {
+    pub(super) fn arrive(&self, address: Address, link: &Link, info: Info) {
         let mut record = self.record();
         record.connects += 1;
         if let Some(warning) = &info.eviction
@@ -125,7 +125,7 @@ impl Lane {
         self.link.send_replace(Some(link.clone()));
         // It may have ended before it was here to be lost.
         if link.has_ended() {
-            self.lose(&link, Refusal::NotConnected("connection closed".into()));
+            self.lose(link, Refusal::NotConnected("connection closed".into()));
         }
     }
 

@@ -38,6 +38,7 @@ use self::link::Task;
 pub(crate) use self::refusal::{CallError, Lost, Refusal};
 pub(crate) use self::script::{Keys, Script, ScriptCall, slot_of};
 use self::sentinel::Sentinels;
+#[cfg_attr(test, expect(unused_imports, reason = "for the store"))]
 pub(crate) use self::shared::LANES_MAX;
 use self::shared::Shared;
 use self::slots::Slots;

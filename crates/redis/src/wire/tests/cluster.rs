@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_testbed::{Cluster, Reply, SLOTS, key_in, until};
+use tidegate_testbed::{Cluster, SLOTS, key_in, until};
 
 use super::stand::{LONG, Load, SHORT, Tally, count, count_all, counted, run, wire};
 use crate::wire::{CallError, Refusal, Wire};
@@ -162,17 +162,39 @@ async fn a_paused_server_is_left_when_the_caller_gives_it_up() -> Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_without_an_owner_is_refused_in_time() -> Outcome {
-    let cluster = Cluster::start()?;
+async fn a_cluster_that_misses_slots_refuses_in_time() -> Outcome {
+    let mut cluster = Cluster::start()?;
     let wire = connect(&cluster).await;
-    let owner = cluster.primary_of(7)?;
+    let (lost, kept) = (7, SLOTS - 1);
+    let owner = cluster.primary_of(lost)?;
+    let replica = cluster.replica_of(owner)?.unwrap();
+    assert!(run(&wire, count(&key_in(kept)), LONG).await.is_ok());
     for node in cluster.nodes() {
-        let reply = node.run(&["CLUSTER", "DELSLOTS", "7"])?;
-        assert!(!matches!(reply, Reply::Nil));
+        node.must(&["CONFIG", "SET", "cluster-require-full-coverage", "yes"])?;
     }
-    let answer = run(&wire, count(&key_in(7)), SHORT).await;
-    assert_eq!(answer, Err(CallError::NotRun(Refusal::ClusterDown)));
-    cluster.nodes()[owner].must(&["CLUSTER", "ADDSLOTS", "7"])?;
-    assert!(run(&wire, count(&key_in(7)), LONG).await.is_ok());
+    for node in [replica, owner] {
+        cluster.nodes_mut()[node].kill();
+    }
+    let mut tally = Tally::default();
+    loop {
+        assert!(tally.done < 1_000_000, "the others do not miss it");
+        let answer = run(&wire, count(&key_in(kept)), SHORT).await;
+        tally.take(&answer);
+        match answer {
+            // It takes the others a while to miss it.
+            Ok(_) => {}
+            Err(error) => break assert_eq!(error, CallError::NotRun(Refusal::ClusterDown)),
+        }
+    }
+    let answer = run(&wire, count(&key_in(lost)), SHORT).await;
+    assert!(matches!(answer, Err(CallError::NotRun(_))), "{answer:?}");
+    for node in [owner, replica] {
+        cluster.nodes_mut()[node].restart()?;
+    }
+    cluster.wait_until_ok()?;
+    tally.take(&run(&wire, count(&key_in(kept)), LONG).await);
+    assert_eq!(tally.unknown, 0);
+    tally.check(counted_by_owner(&cluster, kept) - 1);
+    assert!(run(&wire, count(&key_in(lost)), LONG).await.is_ok());
     Ok(())
 }

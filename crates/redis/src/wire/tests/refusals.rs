@@ -66,17 +66,18 @@ async fn a_server_that_loads_is_waited_for() -> Outcome {
     let mut server = Server::builder()
         .setting("appendonly", "yes")
         .setting("enable-debug-command", "yes")
+        // Loads slowly, and answers meanwhile.
+        .setting("key-load-delay", "500")
+        .setting("loading-process-events-interval-bytes", "1024")
         .start()?;
     let wire = wire(&server.url()).await;
     assert!(run(&wire, count("k"), LONG).await.is_ok());
-    server.must(&["DEBUG", "POPULATE", "20000"])?;
+    server.must(&["DEBUG", "POPULATE", "4000"])?;
     server.must(&["BGREWRITEAOF"])?;
     until(LONG, "the data is on disk", || {
         let info = server.must(&["INFO", "persistence"]).unwrap();
         info.text().contains("aof_rewrite_in_progress:0")
     })?;
-    server.must(&["CONFIG", "SET", "key-load-delay", "50"])?;
-    server.must(&["CONFIG", "REWRITE"])?;
     server.restart()?;
     let mut seen = Vec::new();
     let mut tally = Tally::default();

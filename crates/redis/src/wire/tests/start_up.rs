@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_testbed::{Certificates, Cluster, Sentinels, Server};
+use tidegate_testbed::{Certificates, Cluster, Sentinels, Server, until};
 
 use super::stand::{LONG, count, counted, run, settings, wire};
 use crate::error::ConnectError;
@@ -25,11 +25,23 @@ async fn the_newest_protocol_is_spoken_unless_told_otherwise() -> Outcome {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_know_the_newest_protocol_is_spoken_to_in_the_older() -> Outcome {
+    let server = Server::builder().setting("rename-command", "HELLO \"\"").start()?;
+    let wire = wire(&server.url()).await;
+    assert!(clients(&server)?.contains("resp=2"));
+    assert!(run(&wire, count("k"), LONG).await.is_ok());
+    // The loss of a connection is noticed in this protocol, too, without any call.
+    server.must(&["CLIENT", "KILL", "TYPE", "normal"])?;
+    until(LONG, "a new connection", || wire.health().nodes[0].reconnects == 1)?;
+    Ok(())
+}
+
 /// What the server knows about connections that are called by our name.
 fn clients(server: &Server) -> anyhow::Result<String> {
     let list = server.must(&["CLIENT", "LIST"])?.text();
     let ours = |line: &&str| line.contains("name=tidegate");
-    Ok(list.lines().filter(ours).last().unwrap_or_default().to_owned())
+    Ok(list.lines().rfind(ours).unwrap_or_default().to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
