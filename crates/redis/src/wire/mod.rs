@@ -20,8 +20,6 @@ mod script;
 mod sentinel;
 mod shared;
 mod slots;
-#[cfg(test)]
-mod tests;
 mod tls;
 
 use std::sync::Arc;
@@ -152,3 +150,6 @@ impl Wire {
         Health { nodes: nodes.collect() }
     }
 }
+
+#[cfg(test)]
+mod tests;
