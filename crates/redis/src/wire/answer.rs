@@ -43,8 +43,9 @@ impl Answer {
             "NOSCRIPT" => Answer::NoScript,
             "MOVED" => redirect(details).map_or_else(|| other(error), Answer::Moved),
             "ASK" => redirect(details).map_or_else(|| other(error), Answer::Ask),
-            "TRYAGAIN" | "CLUSTERDOWN" => Answer::Later(Refusal::ClusterDown),
+            "TRYAGAIN" => Answer::Later(Refusal::ClusterDown),
             "BUSY" => Answer::Later(Refusal::Busy),
+            "CLUSTERDOWN" => Answer::Elsewhere(Refusal::ClusterDown),
             "LOADING" => Answer::Elsewhere(Refusal::Loading),
             "READONLY" | "MASTERDOWN" => Answer::Elsewhere(Refusal::ReadOnly),
             "OOM" => Answer::Refused(Refusal::OutOfMemory),
@@ -115,7 +116,7 @@ mod tests {
         check("MOVED 3999 :6381", &Answer::Moved(at("", 6381)));
         check("ASK 3999 ::1:6381", &Answer::Ask(at("::1", 6381)));
         check("TRYAGAIN Multiple keys request", &Answer::Later(Refusal::ClusterDown));
-        check("CLUSTERDOWN Hash slot not served", &Answer::Later(Refusal::ClusterDown));
+        check("CLUSTERDOWN Hash slot not served", &Answer::Elsewhere(Refusal::ClusterDown));
         check("BUSY Redis is busy running a script.", &Answer::Later(Refusal::Busy));
         check("LOADING Redis is loading", &Answer::Elsewhere(Refusal::Loading));
         check("READONLY You can't write", &Answer::Elsewhere(Refusal::ReadOnly));

@@ -46,9 +46,12 @@ enum State {
 /// A call that was sent about as often goes in circles.
 const REDIRECTS_MAX: u8 = 16;
 
-/// How long to wait before asking the same again, at least and at most.
-const PAUSE_MIN: Duration = Duration::from_millis(1);
-const PAUSE_MAX: Duration = Duration::from_millis(5);
+/// As many are followed without a pause: by a move of a slot and a script that is not known.
+const REDIRECTS_AT_ONCE: u8 = 4;
+
+/// How long to wait before asking the same again, at least, and how much more at most.
+const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE_MORE: Duration = Duration::from_millis(4);
 
 impl Flight {
     pub(super) fn new(call: ScriptCall, lane: usize) -> Flight {
@@ -94,7 +97,7 @@ impl Flight {
 
     /// Takes an answer, and says where to go next if there is more to do.
     fn settle(&mut self, shared: &Shared, link: &Link, reply: Result<Value, RedisError>) {
-        self.is_asking = false;
+        let was_asking = std::mem::take(&mut self.is_asking);
         self.needs_pause = false;
         match Answer::of(reply) {
             Answer::Done(value) => self.state = State::Done(Ok(value)),
@@ -105,6 +108,7 @@ impl Flight {
             }
             Answer::NoScript => {
                 self.needs_text = true;
+                self.is_asking = was_asking;
                 self.redirect(Some(self.lane));
             }
             Answer::Moved(address) => {
@@ -134,6 +138,8 @@ impl Flight {
         match lane {
             Some(lane) if self.redirects <= REDIRECTS_MAX => {
                 self.lane = lane;
+                // Servers that disagree need a moment to find out.
+                self.needs_pause = self.redirects > REDIRECTS_AT_ONCE;
                 self.wait(Refusal::TooManyRedirects);
             }
             _ => self.state = State::Done(Err(CallError::NotRun(Refusal::TooManyRedirects))),
@@ -155,7 +161,7 @@ pub(super) fn chase<'a>(
                 return join::all(groups.collect()).await;
             }
             if needs_pause {
-                sleep(PAUSE_MIN + up_to(PAUSE_MAX - PAUSE_MIN)).await;
+                sleep(PAUSE + up_to(PAUSE_MORE)).await;
             }
             match shared.lane(lane).link() {
                 Some(link) => send(shared, link, &mut flights).await,
@@ -207,7 +213,7 @@ async fn send(shared: &Shared, mut link: Link, flights: &mut [&mut Flight]) {
                     replies.next();
                 }
                 // As many answers as questions, or the client has lost count.
-                let reply = replies.next().ok_or_else(|| too_few());
+                let reply = replies.next().ok_or_else(too_few);
                 flight.settle(shared, &link, reply);
             }
         }

@@ -36,7 +36,7 @@ impl Way {
     async fn connect_to(&self, lane: &Arc<Lane>, address: Address) -> Result<(), ConnectError> {
         let (link, info) =
             within(self.dialer.timeout(), &address, self.reach(lane, &address)).await?;
-        lane.arrive(address, link, info);
+        lane.arrive(address, &link, info);
         Ok(())
     }
 
@@ -109,7 +109,7 @@ async fn keep_on(lane: Weak<Lane>, way: Arc<Way>) {
 /// Until there may be something to do.
 async fn rest(work: &tokio::sync::Notify, has_sentinels: bool) {
     if has_sentinels {
-        let wait = FOLLOW_EVERY - up_to(FOLLOW_EVERY / 4);
+        let wait = FOLLOW_EVERY * 3 / 4 + up_to(FOLLOW_EVERY / 4);
         let _ = timeout(wait, work.notified()).await;
     } else {
         work.notified().await;

@@ -19,7 +19,7 @@ use crate::settings::Address;
 pub(super) struct Lane {
     link: watch::Sender<Option<Link>>,
     record: Mutex<Record>,
-    /// Whether anybody has calls for this server.
+    /// Whether it holds slots, or is the only one.
     is_wanted: AtomicBool,
     /// Told whenever the keeper may have something to do.
     pub(super) work: Arc<Notify>,
@@ -68,9 +68,10 @@ impl Lane {
 
     /// Waits for a connection, and asks for one.
     pub(super) async fn wait(&self) {
-        self.want(true);
+        let mut link = self.link.subscribe();
+        self.work.notify_one();
         // The sender is ours, so it cannot be gone.
-        let _ = self.link.subscribe().wait_for(Option::is_some).await;
+        let _ = link.wait_for(Option::is_some).await;
     }
 
     pub(super) fn address(&self) -> Address {
@@ -96,11 +97,12 @@ impl Lane {
     }
 
     pub(super) fn needs_link(&self) -> bool {
-        self.is_wanted.load(Ordering::Relaxed) && self.link.borrow().is_none()
+        !self.is_idle() && self.link.borrow().is_none()
     }
 
+    /// Nobody has calls for this server, and nobody waits for it.
     pub(super) fn is_idle(&self) -> bool {
-        !self.is_wanted.load(Ordering::Relaxed)
+        !self.is_wanted.load(Ordering::Relaxed) && self.link.receiver_count() == 0
     }
 
     /// What to tell those who wait in vain.
@@ -109,7 +111,7 @@ impl Lane {
     }
 
     /// Takes a new connection into use.
-    pub(super) fn arrive(&self, address: Address, link: Link, info: Info) {
+    pub(super) fn arrive(&self, address: Address, link: &Link, info: Info) {
         let mut record = self.record();
         record.connects += 1;
         if let Some(warning) = &info.eviction
@@ -123,7 +125,7 @@ impl Lane {
         self.link.send_replace(Some(link.clone()));
         // It may have ended before it was here to be lost.
         if link.has_ended() {
-            self.lose(&link, Refusal::NotConnected("connection closed".into()));
+            self.lose(link, Refusal::NotConnected("connection closed".into()));
         }
     }
 

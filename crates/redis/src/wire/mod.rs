@@ -19,8 +19,7 @@ mod refusal;
 mod script;
 mod sentinel;
 mod shared;
-#[cfg(test)]
-mod tests;
+mod slots;
 mod tls;
 
 use std::sync::Arc;
@@ -30,23 +29,27 @@ use redis::Value;
 use tokio::time::timeout;
 
 use self::batch::{Flight, chase};
-use self::cluster::Slots;
 use self::dial::Dialer;
 use self::info::Wanted;
 use self::keeper::{Way, keep};
+use self::link::Task;
 pub(crate) use self::refusal::{CallError, Lost, Refusal};
 pub(crate) use self::script::{Keys, Script, ScriptCall, slot_of};
 use self::sentinel::Sentinels;
+#[cfg_attr(test, expect(unused_imports, reason = "for the store"))]
 pub(crate) use self::shared::LANES_MAX;
 use self::shared::Shared;
+use self::slots::Slots;
 use crate::error::ConnectError;
 use crate::health::Health;
-use crate::settings::{Settings, Topology};
+use crate::settings::{Address, Settings, Topology};
 
 /// The connections to all servers.
 #[derive(Debug)]
 pub(crate) struct Wire {
     shared: Arc<Shared>,
+    /// Keeps the slot map, in a cluster.
+    _follower: Option<Task>,
 }
 
 impl Wire {
@@ -63,9 +66,9 @@ impl Wire {
                 let sentinels = Some(Sentinels::new(sentinels.clone(), master.clone()));
                 Wire::connect_one(Way { dialer, wanted: Wanted::Primary, sentinels }, address).await
             }
-            Topology::Cluster(_seeds) => {
-                let _ = Slots::new();
-                todo!("cluster")
+            Topology::Cluster(seeds) => {
+                let way = Way { dialer, wanted: Wanted::ClusterNode, sentinels: None };
+                Wire::connect_cluster(way, seeds.clone()).await
             }
         }
     }
@@ -83,7 +86,21 @@ impl Wire {
             Err(error) => return Err(error),
         }
         keep(lane, &shared.way);
-        Ok(Wire { shared: Arc::new(shared) })
+        Ok(Wire { shared: Arc::new(shared), _follower: None })
+    }
+
+    async fn connect_cluster(way: Way, seeds: Vec<Address>) -> Result<Wire, ConnectError> {
+        let shared = Arc::new(Shared::new(way, Some(Slots::new())));
+        cluster::begin(&shared, &seeds).await?;
+        // Of many servers one may always be down; the others need not wait for it longer.
+        let _ = timeout(shared.way.dialer.timeout(), async {
+            for lane in shared.lanes() {
+                lane.wait().await;
+            }
+        })
+        .await;
+        let follower = cluster::follow(&shared, seeds);
+        Ok(Wire { shared, _follower: Some(follower) })
     }
 
     /// The lane of whoever holds `slot`: a small number that stays the same for one server, always
@@ -133,3 +150,6 @@ impl Wire {
         Health { nodes: nodes.collect() }
     }
 }
+
+#[cfg(test)]
+mod tests;

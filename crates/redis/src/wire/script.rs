@@ -23,7 +23,7 @@ pub(crate) struct ScriptCall {
 }
 
 /// What a script works on. Keys and arguments are bytes alike; this keeps them apart.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys<'a, K>(pub(crate) &'a [K]);
 
 impl Script {
@@ -44,10 +44,9 @@ impl ScriptCall {
     pub(crate) fn new<K: AsRef<[u8]>, A: AsRef<[u8]>>(
         script: &'static Script,
         slot: u16,
-        keys: Keys<'_, K>,
+        Keys(keys): Keys<'_, K>,
         args: &[A],
     ) -> ScriptCall {
-        let Keys(keys) = keys;
         let bytes = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
             + args.iter().map(|arg| arg.as_ref().len()).sum::<usize>();
         // The name, the sum and a small number stand before them.

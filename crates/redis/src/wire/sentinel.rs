@@ -1,11 +1,14 @@
 //! Asks sentinels who the primary is.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use redis::{Value, cmd};
 
 use super::dial::{Dialer, Peer, within};
 use super::info::refused;
+use super::link::Task;
 use crate::error::ConnectError;
 use crate::settings::Address;
 
@@ -14,57 +17,95 @@ use crate::settings::Address;
 pub(super) struct Sentinels {
     addresses: Vec<Address>,
     master: String,
-    /// The one that answered last, and is asked first.
-    first: AtomicUsize,
+    /// The connection on which one answered last; it is asked first.
+    last: Mutex<Option<Sentinel>>,
+}
+
+/// How long one may take to answer: the next one may be faster.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// A connection to one of them.
+#[derive(Clone, Debug)]
+struct Sentinel {
+    number: usize,
+    connection: MultiplexedConnection,
+    _driver: Arc<Task>,
 }
 
 impl Sentinels {
     pub(super) fn new(addresses: Vec<Address>, master: String) -> Sentinels {
-        Sentinels { addresses, master, first: AtomicUsize::new(0) }
+        Sentinels { addresses, master, last: Mutex::new(None) }
     }
 
     /// The primary's address, as the first sentinel says that answers and knows it.
     pub(super) async fn primary(&self, dialer: &Dialer) -> Result<Address, ConnectError> {
-        let first = self.first.load(Ordering::Relaxed);
+        let last = self.last().take();
+        let first = last.as_ref().map_or(0, |sentinel| sentinel.number);
+        if let Some(sentinel) = last
+            && let Ok(Some(address)) =
+                self.ask_within(dialer, sentinel.number, Some(sentinel)).await
+        {
+            return Ok(address);
+        }
         let mut failure = None;
         for step in 0..self.addresses.len() {
             let number = (first + step) % self.addresses.len();
-            let sentinel = &self.addresses[number];
-            match within(dialer.timeout(), sentinel, self.ask(dialer, sentinel)).await {
-                Ok(Some(address)) => {
-                    self.first.store(number, Ordering::Relaxed);
-                    return Ok(address);
-                }
+            match self.ask_within(dialer, number, None).await {
+                Ok(Some(address)) => return Ok(address),
                 Ok(None) => failure = Some(self.unknown()),
-                Err(error) => {
-                    failure.get_or_insert(error);
-                }
+                Err(error) => failure = failure.or(Some(error)),
             }
         }
         Err(failure.unwrap_or_else(|| self.unknown()))
     }
 
-    async fn ask(
+    async fn ask_within(
         &self,
         dialer: &Dialer,
-        sentinel: &Address,
+        number: usize,
+        open: Option<Sentinel>,
     ) -> Result<Option<Address>, ConnectError> {
-        let (mut connection, driver) = dialer.open(sentinel, Peer::Sentinel).await?;
-        let _driver = super::link::Task::start(driver);
+        let address = &self.addresses[number];
+        let bound = dialer.timeout().min(ANSWER);
+        let answer = within(bound, address, async {
+            let sentinel = match open {
+                Some(sentinel) => sentinel,
+                None => self.open(dialer, number).await?,
+            };
+            Ok((self.ask(&sentinel).await?, sentinel))
+        });
+        let (answer, sentinel) = answer.await?;
+        if answer.is_some() {
+            *self.last() = Some(sentinel);
+        }
+        Ok(answer)
+    }
+
+    async fn open(&self, dialer: &Dialer, number: usize) -> Result<Sentinel, ConnectError> {
+        let (connection, driver) = dialer.open(&self.addresses[number], Peer::Sentinel).await?;
+        Ok(Sentinel { number, connection, _driver: Arc::new(Task::start(driver)) })
+    }
+
+    async fn ask(&self, sentinel: &Sentinel) -> Result<Option<Address>, ConnectError> {
+        let address = &self.addresses[sentinel.number];
         let mut question = cmd("SENTINEL");
         question.arg("get-master-addr-by-name").arg(&self.master);
-        let answer = connection.send_packed_command(&question).await;
+        let answer = sentinel.connection.clone().send_packed_command(&question).await;
         let answer = answer.map_err(|error| ConnectError::Unreachable {
-            address: sentinel.to_string(),
+            address: address.to_string(),
             reason: error.to_string(),
         })?;
         if let Value::ServerError(error) = &answer {
-            return Err(refused(error, sentinel));
+            return Err(refused(error, address));
         }
         let pair: Option<(String, u16)> = redis::from_redis_value(answer).map_err(|error| {
-            ConnectError::Unexpected { address: sentinel.to_string(), reason: error.to_string() }
+            ConnectError::Unexpected { address: address.to_string(), reason: error.to_string() }
         })?;
         Ok(pair.map(|(host, port)| Address { host, port }))
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Sentinel>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unknown(&self) -> ConnectError {

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
-use super::cluster::Slots;
 use super::keeper::{Way, keep};
 use super::lane::Lane;
 use super::link::Link;
 use super::refusal::{Lost, Refusal};
+use super::slots::Slots;
 use crate::settings::Address;
 
 /// More servers than this are not known at any one time.
@@ -72,23 +72,21 @@ impl Shared {
         if let Some(number) = numbers.get(address) {
             return Some(*number);
         }
-        let number = match self.lanes.iter().position(|lane| lane.get().is_none()) {
-            Some(free) => {
-                let alarm = Some(Arc::clone(&self.stale));
-                let lane = Arc::new(Lane::new(address.clone(), alarm));
-                keep(&lane, &self.way);
-                self.lanes[free].get_or_init(|| lane);
-                free
-            }
+        let free = self.lanes.iter().position(|lane| lane.get().is_none());
+        let number = if let Some(free) = free {
+            let alarm = Some(Arc::clone(&self.stale));
+            let lane = Arc::new(Lane::new(address.clone(), alarm));
+            keep(&lane, &self.way);
+            self.lanes[free].get_or_init(|| lane);
+            free
+        } else {
             // All are taken: servers come and go, and one that holds no slot has gone.
-            None => {
-                let gone = (0..self.lanes.len())
-                    .find(|number| self.lane(*number).is_idle() && !slots.holds_any(*number))?;
-                numbers.retain(|_, number| *number != gone);
-                self.lane(gone).move_to(address.clone());
-                self.lane(gone).want(true);
-                gone
-            }
+            let gone = (0..self.lanes.len())
+                .find(|number| self.lane(*number).is_idle() && !slots.holds_any(*number))?;
+            numbers.retain(|_, number| *number != gone);
+            self.lane(gone).move_to(address.clone());
+            self.lane(gone).want(true);
+            gone
         };
         numbers.insert(address.clone(), number);
         Some(number)
@@ -105,8 +103,8 @@ impl Shared {
     /// A server says that another one owns the slot.
     pub(super) fn moved(&self, slot: u16, lane: usize, address: Address) -> Option<usize> {
         let owner = self.neighbour(lane, address)?;
-        if let Some(slots) = &self.slots {
-            slots.set(slot, owner);
+        if self.slots.as_ref().is_some_and(|slots| slots.set(slot, owner)) {
+            self.changes.send_modify(|count| *count += 1);
         }
         self.stale.notify_one();
         Some(owner)

@@ -1,4 +1,8 @@
-//! The wire against real servers.
+//! The wire against real servers: what is sent is counted where it arrives.
 
-mod single;
+mod cluster;
+mod faults;
+mod refusals;
+mod sentinel;
 mod stand;
+mod start_up;

@@ -1,36 +1,157 @@
-//! What the tests stand on: a counter script, and how often it ran.
+//! What the tests stand on: a counter script, load on it, and the account of both sides.
+//!
+//! "At most once" is visible here: what the servers have counted is never more than what was
+//! answered and what was lost together, and never less than what was answered.
 
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::Value;
+use tidegate_testbed::{Reply, Server};
+use tokio::task::JoinHandle;
 
 use crate::settings::Settings;
 use crate::wire::{CallError, Keys, Script, ScriptCall, Wire, slot_of};
 
 /// Longer than any server of a test needs for anything.
-pub(super) const LONG: Duration = Duration::from_secs(10);
+pub(super) const LONG: Duration = Duration::from_secs(20);
 
-static COUNT: LazyLock<Script> =
-    LazyLock::new(|| Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])"));
+/// What a caller in a hurry gives a call.
+pub(super) const SHORT: Duration = Duration::from_millis(100);
+
+static COUNT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new("for i, key in ipairs(KEYS) do redis.call('INCRBY', key, ARGV[1]) end return 1")
+});
 
 /// A call that adds one to a counter.
 pub(super) fn count(key: &str) -> ScriptCall {
-    ScriptCall::new(&COUNT, slot_of(key.as_bytes()), Keys(&[key]), &["1"])
+    count_all(&[key])
+}
+
+/// A call that adds one to each of several counters in one slot.
+pub(super) fn count_all(keys: &[&str]) -> ScriptCall {
+    ScriptCall::new(&COUNT, slot_of(keys[0].as_bytes()), Keys(keys), &["1"])
+}
+
+pub(super) fn settings(url: &str) -> Settings {
+    url.parse().unwrap()
 }
 
 pub(super) async fn wire(url: &str) -> Wire {
-    Wire::connect(&url.parse::<Settings>().unwrap()).await.unwrap()
+    Wire::connect(&settings(url)).await.unwrap()
 }
 
 /// Sends one call to where it belongs.
-pub(super) async fn run(wire: &Wire, call: ScriptCall, within: Duration) -> Result<i64, CallError> {
+pub(super) async fn run(
+    wire: &Wire,
+    call: ScriptCall,
+    within: Duration,
+) -> Result<Value, CallError> {
     let lane = wire.lane_of(call.slot);
     let mut answers = wire.run(lane, vec![call], within).await;
     assert_eq!(answers.len(), 1);
-    answers.remove(0).map(number)
+    answers.remove(0)
 }
 
-pub(super) fn number(value: Value) -> i64 {
-    redis::from_redis_value(value).unwrap()
+/// What a counter on a server stands at.
+pub(super) fn counted(server: &Server, key: &str) -> u64 {
+    match server.must(&["GET", key]).unwrap() {
+        Reply::Nil => 0,
+        reply => reply.text().parse().unwrap(),
+    }
+}
+
+/// What became of the calls of one key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) done: u64,
+    pub(super) not_run: u64,
+    pub(super) unknown: u64,
+}
+
+impl Tally {
+    pub(super) fn take(&mut self, answer: &Result<Value, CallError>) {
+        match answer {
+            Ok(_) => self.done += 1,
+            Err(CallError::NotRun(_)) => self.not_run += 1,
+            Err(CallError::Unknown(_)) => self.unknown += 1,
+        }
+    }
+
+    /// That what the servers have counted is what the calls were told.
+    #[track_caller]
+    pub(super) fn check(self, counted: u64) {
+        assert!(counted >= self.done, "an answered call was not run: {counted} {self:?}");
+        assert!(counted <= self.done + self.unknown, "a call ran twice: {counted} {self:?}");
+    }
+}
+
+/// Calls without end, from several tasks at once: single ones and batches.
+pub(super) struct Load {
+    stop: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<Vec<Tally>>>,
+}
+
+impl Load {
+    pub(super) fn start(wire: &Arc<Wire>, keys: &[String], within: Duration) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
+        let task = |batch| {
+            let (wire, stop, keys) = (Arc::clone(wire), Arc::clone(&stop), keys.to_vec());
+            tokio::spawn(async move { work(&wire, &stop, &keys, batch, within).await })
+        };
+        Load { tasks: [1, 1, 8].map(task).into(), stop }
+    }
+
+    /// Ends it, and says what became of the calls of each key.
+    pub(super) async fn stop(self) -> Vec<Tally> {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut sum: Vec<Tally> = Vec::new();
+        for task in self.tasks {
+            for (number, tally) in task.await.unwrap().into_iter().enumerate() {
+                if sum.len() <= number {
+                    sum.push(Tally::default());
+                }
+                sum[number].done += tally.done;
+                sum[number].not_run += tally.not_run;
+                sum[number].unknown += tally.unknown;
+            }
+        }
+        sum
+    }
+}
+
+async fn work(
+    wire: &Wire,
+    stop: &AtomicBool,
+    keys: &[String],
+    batch: usize,
+    within: Duration,
+) -> Vec<Tally> {
+    let mut tallies = vec![Tally::default(); keys.len()];
+    let mut next = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let key = next % keys.len();
+        next += 1;
+        let calls: Vec<_> = (0..batch).map(|_| count(&keys[key])).collect();
+        let lane = wire.lane_of(calls[0].slot);
+        for answer in wire.run(lane, calls, within).await {
+            tallies[key].take(&answer);
+        }
+    }
+    tallies
+}
+
+/// Runs calls until one is answered; the account of all of them.
+pub(super) async fn until_answered(wire: &Wire, key: &str) -> Tally {
+    let mut tally = Tally::default();
+    while tally.done == 0 {
+        assert!(tally.not_run + tally.unknown < 2000, "never answered: {:?}", wire.health());
+        let answer = run(wire, count(key), SHORT).await;
+        if answer.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tally.take(&answer);
+    }
+    tally
 }
