@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use arrayvec::ArrayString;
+use sha1_smol::Sha1;
 use tidegate_store::{Key, KeyTooLong};
 
 use crate::digest::{self, DIGEST};
@@ -22,12 +24,18 @@ use crate::digest::{self, DIGEST};
 /// assert_ne!(client, user);
 /// # Ok::<(), tidegate_store::KeyTooLong>(())
 /// ```
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct FleetKey {
-    tag: Box<str>,
-    /// Empty where the key is the tenant itself.
-    text: Box<str>,
+    tag: Readable,
+    /// Nothing where the key is the tenant itself.
+    text: Option<Readable>,
 }
+
+/// A text as it stands in a name. In place: a key allocates nothing.
+type Readable = ArrayString<READABLE_MAX>;
+
+/// Texts longer than this are named by their hash.
+const READABLE_MAX: usize = 48;
 
 /// Something that a key is made of: a text, a number, or several of them.
 ///
@@ -38,70 +46,91 @@ pub trait KeyPart {
 }
 
 /// The text of a key while it is written.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct KeyText {
-    text: String,
+    text: Readable,
+    /// The hash of all of it, once it is too long to be read.
+    long: Option<Box<Sha1>>,
     bytes: usize,
 }
 
 impl FleetKey {
-    /// Texts longer than this are named by their hash.
-    const READABLE_MAX: usize = 48;
-
     /// A key that is its own tenant.
+    #[inline]
     pub fn new(key: impl KeyPart) -> Result<FleetKey, KeyTooLong> {
-        Ok(FleetKey { tag: readable(&key)?, text: "".into() })
+        Ok(FleetKey { tag: readable(&key)?, text: None })
     }
 
     /// A key of a tenant.
+    #[inline]
     pub fn in_tenant(tenant: impl KeyPart, key: impl KeyPart) -> Result<FleetKey, KeyTooLong> {
-        // The mark says that a text follows, even an empty one.
-        Ok(FleetKey { tag: readable(&tenant)?, text: format!(":{}", readable(&key)?).into() })
+        Ok(FleetKey { tag: readable(&tenant)?, text: Some(readable(&key)?) })
     }
 
     pub(crate) fn tag(&self) -> &str {
         &self.tag
     }
 
-    pub(crate) fn text(&self) -> &str {
-        &self.text
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.text.as_deref()
     }
 }
 
-fn readable(part: &impl KeyPart) -> Result<Box<str>, KeyTooLong> {
+fn readable(part: &impl KeyPart) -> Result<Readable, KeyTooLong> {
     let mut text = KeyText::default();
     part.write(&mut text);
     KeyTooLong::check(text.bytes)?;
-    if text.text.len() <= FleetKey::READABLE_MAX {
-        return Ok(text.text.into());
-    }
+    let Some(long) = text.long else { return Ok(text.text) };
     // No text starts like this: the mark is escaped in all of them.
-    let mut short = String::with_capacity(1 + DIGEST);
-    short.push('#');
-    digest::push(&mut short, text.text.as_bytes(), DIGEST);
-    Ok(short.into())
+    let mut short = Readable::from("#").unwrap_or_default();
+    digest::push(&mut short, long.digest().bytes(), DIGEST);
+    Ok(short)
 }
 
 impl KeyText {
     /// Adds a text; whatever is not plain is escaped.
+    #[inline]
     pub fn push(&mut self, part: &str) {
         self.bytes = self.bytes.saturating_add(part.len());
         if Key::BYTES_MAX < self.bytes {
             return;
         }
         if part.bytes().all(is_plain) {
-            self.text.push_str(part);
-            return;
+            self.add(part);
+        } else {
+            self.push_escaped(part);
         }
+    }
+
+    fn push_escaped(&mut self, part: &str) {
         for byte in part.bytes() {
             if is_plain(byte) {
-                self.text.push(char::from(byte));
+                self.mark(char::from(byte));
             } else {
                 const HEX: &[u8; 16] = b"0123456789abcdef";
                 let digit = |nibble: u8| char::from(HEX[usize::from(nibble & 15)]);
-                self.text.extend(['%', digit(byte >> 4), digit(byte)]);
+                ['%', digit(byte >> 4), digit(byte)].into_iter().for_each(|it| self.mark(it));
             }
         }
+    }
+
+    /// Adds what needs no escape.
+    #[inline]
+    fn add(&mut self, plain: &str) {
+        if self.long.is_some() || self.text.try_push_str(plain).is_err() {
+            self.add_long(plain);
+        }
+    }
+
+    #[cold]
+    fn add_long(&mut self, plain: &str) {
+        let text = &self.text;
+        let start = || Box::new(Sha1::from(text.as_bytes()));
+        self.long.get_or_insert_with(start).update(plain.as_bytes());
+    }
+
+    fn mark(&mut self, mark: char) {
+        self.add(mark.encode_utf8(&mut [0; 4]));
     }
 }
 
@@ -128,14 +157,25 @@ impl<P: KeyPart + ?Sized> KeyPart for &P {
     }
 }
 
+impl fmt::Debug for KeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyText").field("text", &self.text).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Write for KeyText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text);
+        Ok(())
+    }
+}
+
 macro_rules! numbers {
     ($($number:ty),*) => {$(
         impl KeyPart for $number {
             fn write(&self, text: &mut KeyText) {
-                use fmt::Write as _;
-                // Writing to a string cannot fail, and a number needs no escape.
-                let _ = write!(text.text, "{self}");
-                text.bytes += size_of::<$number>();
+                // A number needs no escape, and adding to a text cannot fail.
+                let _ = fmt::Write::write_fmt(text, format_args!("{self}"));
             }
         }
     )*};
@@ -150,13 +190,13 @@ macro_rules! tuples {
             fn write(&self, text: &mut KeyText) {
                 let ($first, $($other,)+) = self;
                 // Marked at both ends, so that tuples in tuples stay apart.
-                text.text.push('(');
+                text.mark('(');
                 $first.write(text);
                 $(
-                    text.text.push('/');
+                    text.mark('/');
                     $other.write(text);
                 )+
-                text.text.push(')');
+                text.mark(')');
             }
         }
     )*};
@@ -169,7 +209,7 @@ mod tests {
     use super::*;
 
     fn name(key: impl KeyPart) -> String {
-        FleetKey::new(key).unwrap().tag.into()
+        FleetKey::new(key).unwrap().tag.to_string()
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! than [`BOUND`], and what this process gives back itself is forgotten here at once.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasher, Hasher as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -14,7 +14,9 @@ use foldhash::fast::RandomState;
 use tidegate_core::{Span, Tick, Verdict};
 
 use crate::call::{Limit, Request};
-use crate::told::{self, Answers, Found, Told};
+use crate::key::FleetKey;
+use crate::store::FleetCharge;
+use crate::told::{Answers, Found, One, Told};
 
 /// How long after a refund, a reset or a raise elsewhere a key may still be refused here.
 pub(crate) const BOUND: Span = Span::from_millis(250);
@@ -85,26 +87,23 @@ impl Refusals {
         }
     }
 
-    /// The answer to `request` at our `now`, if it is one that is remembered.
-    pub(crate) fn answer(&self, request: &Request, now: Tick) -> Option<(Verdict, Answers)> {
-        if self.count.load(Ordering::Relaxed) == 0 || !remembers(request) {
+    /// The answer to a request, if it is one that is remembered.
+    pub(crate) fn answer(
+        &self,
+        charges: &[FleetCharge<'_>],
+        now: impl FnOnce() -> Tick,
+    ) -> Option<(Verdict, Answers)> {
+        if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let hash = self.hash(request);
+        let hash = self.hash(charges.iter().map(|charge| key_bytes(charge.key)));
         let shard = self.shard(hash);
         let refused = shard.get(&hash)?;
-        if BOUND <= now.since(refused.when.sent) || !refused.knows(request) {
+        let now = now();
+        if BOUND <= now.since(refused.when.sent) || !refused.knows(charges) {
             return None;
         }
-        // Refused even at the latest that it can be there: then it is refused for certain.
-        let when = refused.when;
-        match told::peek(&mut refused.found(request), when.latest(now)).0 {
-            Verdict::Never => {}
-            Verdict::Deny { retry_after } if Span::ZERO < retry_after => {}
-            _ => return None,
-        }
-        // What it is told is by the earliest: no promise is too early.
-        Some(told::peek(&mut refused.found(request), when.earliest(now)))
+        refused.answer(charges, now)
     }
 
     /// Remembers that `request` was refused by what was found.
@@ -112,7 +111,7 @@ impl Refusals {
         if !remembers(request) {
             return;
         }
-        let hash = self.hash(request);
+        let hash = self.hash(request.limits.iter().map(|limit| limit.place.key()));
         let mut shard = self.shard(hash);
         if SHARD_MAX <= shard.len() && !shard.contains_key(&hash) {
             self.make_room(&mut shard, when.received);
@@ -147,9 +146,13 @@ impl Refusals {
         self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
     }
 
-    fn hash(&self, request: &Request) -> u64 {
+    /// Hashes whom a request is about: tenants, and keys with their marks.
+    fn hash<'a>(&self, keys: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        request.limits.iter().for_each(|limit| limit.place.name.hash(&mut hasher));
+        for (tag, text) in keys {
+            hasher.write(tag);
+            hasher.write(text);
+        }
         hasher.finish()
     }
 
@@ -160,25 +163,43 @@ impl Refusals {
 }
 
 impl Refused {
-    /// Whether `request` is judged by the same limits, at costs that this can tell of.
-    fn knows(&self, request: &Request) -> bool {
-        let limits = self.request.limits.iter().zip(&self.told).zip(&request.limits);
-        let knows = |((limit, told), asked): ((&Limit, &Told), &Limit)| {
+    /// Whether these are the same limits, at costs that this can tell of.
+    fn knows(&self, charges: &[FleetCharge<'_>]) -> bool {
+        let limits = self.request.limits.iter().zip(&self.told).zip(charges);
+        let knows = |((limit, told), asked): ((&Limit, &Told), &FleetCharge<'_>)| {
             let cost = limit.cost == asked.cost || matches!(told, Told::State(_));
-            cost && limit.place == asked.place && limit.rule.is(&asked.rule)
+            cost && limit.rule.is(asked.rule) && limit.place.is_of(asked.key)
         };
-        self.request.limits.len() == request.limits.len() && { limits }.all(knows)
+        self.request.limits.len() == charges.len() && { limits }.all(knows)
     }
 
-    fn found<'a>(&self, request: &'a Request) -> Vec<Found<'a>> {
-        let limits = request.limits.iter().zip(&self.told);
-        let found = limits.map(|(limit, told)| Found {
-            policy: limit.rule.policy(),
-            cost: limit.cost,
-            told: told.clone(),
-        });
-        found.collect()
+    /// What the core says at our `now`, as long as that is a refusal.
+    fn answer(&self, charges: &[FleetCharge<'_>], now: Tick) -> Option<(Verdict, Answers)> {
+        // Refused even at the latest that it can be there: then it is refused for certain.
+        match self.peek(charges, self.when.latest(now)).0 {
+            Verdict::Never => {}
+            Verdict::Deny { retry_after } if Span::ZERO < retry_after => {}
+            _ => return None,
+        }
+        // What it is told is by the earliest: no promise is too early.
+        Some(self.peek(charges, self.when.earliest(now)))
     }
+
+    fn peek(&self, charges: &[FleetCharge<'_>], at: Tick) -> (Verdict, Answers) {
+        let mut together = Verdict::Allow;
+        let mut answers = Answers::with_capacity(charges.len());
+        for (charge, told) in charges.iter().zip(&self.told) {
+            let decision = told.clone().peek(charge.rule.policy(), at, charge.cost);
+            together = together.and(decision.verdict);
+            answers.push(One { decision, receipt: None });
+        }
+        (together, answers)
+    }
+}
+
+/// A key as it stands in the names of its places, behind the rule with its mark.
+fn key_bytes(key: &FleetKey) -> (&[u8], &[u8]) {
+    (key.tag().as_bytes(), key.text().map_or(b"", str::as_bytes))
 }
 
 fn remembers(request: &Request) -> bool {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrayvec::ArrayString;
+use sha1_smol::Sha1;
 use tidegate_core::{Policy, Shape, Tick};
 
 use crate::digest;
@@ -9,6 +11,8 @@ use crate::key::FleetKey;
 
 /// Characters that tell a rule's states from others: 36 bits.
 const ID: usize = 6;
+
+type Id = ArrayString<ID>;
 
 /// A rule of a [`RedisStore`](crate::RedisStore). Clones are the same rule.
 #[derive(Clone, Debug)]
@@ -18,7 +22,7 @@ pub struct FleetRule(Arc<Inner>);
 struct Inner {
     name: Box<str>,
     policy: Policy,
-    id: Box<str>,
+    id: Id,
     /// The policies before, latest first.
     formers: Vec<Former>,
     remembers_refusals: bool,
@@ -28,7 +32,7 @@ struct Inner {
 #[derive(Clone, Debug)]
 pub(crate) struct Former {
     pub(crate) policy: Policy,
-    pub(crate) id: Box<str>,
+    pub(crate) id: Id,
     pub(crate) ended_at: Tick,
 }
 
@@ -52,7 +56,7 @@ impl FleetRule {
         FleetRule(Arc::new(Inner {
             name: name.clone(),
             policy: *policy,
-            id: id.clone(),
+            id: *id,
             formers: formers.clone(),
             remembers_refusals: yes,
         }))
@@ -69,7 +73,7 @@ impl FleetRule {
         let mut formers = old.formers.clone();
         if id != old.id {
             formers.retain(|former| former.id != id);
-            let (policy, id) = (old.policy, old.id.clone());
+            let (policy, id) = (old.policy, old.id);
             formers.insert(0, Former { policy, id, ended_at: now });
             formers.truncate(FleetRule::FORMERS_MAX);
         }
@@ -102,16 +106,21 @@ impl FleetRule {
 
     /// Where the state of `key` is kept.
     pub(crate) fn place(&self, prefix: &str, key: &FleetKey) -> Place {
-        let (tag, text) = (key.tag(), key.text());
+        let tag = key.tag();
         let id_at = prefix.len() + tag.len() + 2;
-        let mut name = Vec::with_capacity(id_at + ID + text.len());
+        let text = key.text().map_or(0, |text| 1 + text.len());
+        let mut name = Vec::with_capacity(id_at + ID + text);
         name.extend_from_slice(prefix.as_bytes());
         name.push(b'{');
         name.extend_from_slice(tag.as_bytes());
         name.push(b'}');
         name.extend_from_slice(self.0.id.as_bytes());
-        name.extend_from_slice(text.as_bytes());
-        Place { name: name.into(), id_at }
+        // The mark says that a text follows, even an empty one.
+        if let Some(text) = key.text() {
+            name.push(b':');
+            name.extend_from_slice(text.as_bytes());
+        }
+        Place { name: name.into(), tag_at: prefix.len() + 1, id_at }
     }
 }
 
@@ -119,10 +128,25 @@ impl FleetRule {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Place {
     pub(crate) name: Box<[u8]>,
+    tag_at: usize,
     id_at: usize,
 }
 
 impl Place {
+    /// The tenant, and the key behind its mark, if there is one.
+    pub(crate) fn key(&self) -> (&[u8], &[u8]) {
+        let text = &self.name[self.id_at + ID..];
+        (&self.name[self.tag_at..self.id_at - 1], text.get(1..).unwrap_or_default())
+    }
+
+    /// Whether it is a place of `key`.
+    pub(crate) fn is_of(&self, key: &FleetKey) -> bool {
+        let (tag, text) = self.key();
+        let has_text = self.id_at + ID < self.name.len();
+        let wanted = key.text().map_or(b"".as_slice(), str::as_bytes);
+        has_text == key.text().is_some() && tag == key.tag().as_bytes() && text == wanted
+    }
+
     /// The name that the state had under a former policy.
     pub(crate) fn former(&self, former: &Former) -> Vec<u8> {
         let mut name = self.name.to_vec();
@@ -132,7 +156,7 @@ impl Place {
 }
 
 /// What tells the states of a rule from others: its name, and all that it takes to read them.
-fn id(name: &str, shape: Shape) -> Box<str> {
+fn id(name: &str, shape: Shape) -> Id {
     let reads = match shape {
         // Calendars go on: what stays is about how long their windows are.
         Shape::Calendar { boundaries: [start, middle, _], .. } => {
@@ -145,7 +169,8 @@ fn id(name: &str, shape: Shape) -> Box<str> {
         Shape::Log { per, .. } => format!("log {}", per.get()),
         Shape::SlidingWindow { per, .. } => format!("sliding {}", per.get()),
     };
-    let mut id = String::with_capacity(ID);
-    digest::push(&mut id, format!("{} {name} {reads}", name.len()).as_bytes(), ID);
-    id.into()
+    let whole = format!("{} {name} {reads}", name.len());
+    let mut id = Id::new();
+    digest::push(&mut id, Sha1::from(whole.as_bytes()).digest().bytes(), ID);
+    id
 }

@@ -145,16 +145,14 @@ impl RedisStore {
     ) -> Vec<Result<Decision, StoreError>> {
         let mut flying = Vec::with_capacity(charges.len());
         for charge in charges {
-            let request = self.request(Does::Decide, std::slice::from_ref(charge));
-            let refused = self.gather.refusals().answer(&request, self.gather.now());
-            flying.push(match refused {
-                Some((verdict, answers)) => {
-                    Ok(Err(Judged { verdict, answers, is_remembered: true }))
-                }
-                None => {
-                    self.gather.submit(request.clone(), self.deadline).map(|it| Ok((request, it)))
-                }
-            });
+            let charge = std::slice::from_ref(charge);
+            if let Some(refused) = self.remembered(charge) {
+                flying.push(Ok(Err(refused)));
+                continue;
+            }
+            let request = self.request(Does::Decide, charge);
+            let flight = self.gather.submit(request.clone(), self.deadline);
+            flying.push(flight.map(|flight| Ok((request, flight))));
         }
         let mut decisions = Vec::with_capacity(charges.len());
         for flight in flying {
@@ -221,17 +219,23 @@ impl RedisStore {
         if charges.is_empty() || LIMITS_MAX < charges.len() {
             return Ok(Judged::never());
         }
-        let request = self.request(does, charges);
         if does == Does::Decide
-            && let Some((verdict, answers)) =
-                self.gather.refusals().answer(&request, self.gather.now())
+            && let Some(refused) = self.remembered(charges)
         {
-            return Ok(Judged { verdict, answers, is_remembered: true });
+            return Ok(refused);
         }
+        let request = self.request(does, charges);
         if self.gather.wire().is_cluster() && 1 < request.limits.len() {
             return across::judge(self, does, request).await;
         }
         self.ask(request).await.map(Judged::from)
+    }
+
+    /// The answer, if it has been refused lately and only time can change that.
+    fn remembered(&self, charges: &[FleetCharge<'_>]) -> Option<Judged> {
+        let remembered = self.gather.refusals().answer(charges, || self.gather.now());
+        remembered
+            .map(|(verdict, answers)| Judged { verdict, answers, is_remembered: true })
     }
 
     /// Does what needs no judging; it may free something that was refused.
