@@ -20,10 +20,8 @@ async fn a_reply_that_is_cut_off_is_lost_and_not_asked_for_again() -> Outcome {
         let before = counted(&server, "k");
         proxy.cut_replies_after(bytes);
         let answer = run(&wire, count("k"), LONG).await;
-        if bytes < 4 {
-            let is_lost = matches!(answer, Err(CallError::Unknown(Lost::Disconnected(_))));
-            assert!(is_lost, "{bytes}: {answer:?}");
-        }
+        let is_lost = matches!(answer, Err(CallError::Unknown(Lost::Disconnected(_))));
+        assert!(is_lost, "{bytes}: {answer:?}");
         assert_eq!(counted(&server, "k"), before + 1);
         // The next one waits for the next connection.
         assert!(run(&wire, count("k"), LONG).await.is_ok());
@@ -118,6 +116,21 @@ async fn a_connection_that_is_given_up_is_replaced() -> Outcome {
     until(LONG, "the old ones are closed", || proxy.connections_open() == 1)?;
     drop(wire);
     until(LONG, "the last one is closed", || proxy.connections_open() == 0)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_wire_is_left_even_if_a_server_never_answers() -> Outcome {
+    let server = Server::start()?;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let wire = wire(&server.url()).await;
+    server.pause();
+    assert!(run(&wire, count("k"), SHORT).await.is_err());
+    assert!(tasks() > before);
+    drop(wire);
+    until(LONG, "all tasks have ended", || tasks() == before)?;
+    server.resume();
     Ok(())
 }
 

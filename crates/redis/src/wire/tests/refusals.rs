@@ -2,7 +2,7 @@
 
 use tidegate_testbed::{Server, until};
 
-use super::stand::{LONG, SHORT, Tally, count, counted, run, until_answered, wire};
+use super::stand::{LONG, SHORT, Tally, count, counted, refusal, run, until_answered, wire};
 use crate::wire::{CallError, Refusal};
 
 type Outcome = anyhow::Result<()>;
@@ -32,12 +32,9 @@ async fn a_server_that_becomes_a_replica_is_left_until_it_is_a_primary_again() -
     assert!(run(&wire, count("k"), LONG).await.is_ok());
     let port = other.port().to_string();
     server.must(&["REPLICAOF", "127.0.0.1", &port])?;
-    let answer = run(&wire, count("k"), SHORT).await;
+    let refusal = refusal(&wire, || count("k")).await;
     // It may also be seen while it loads what the other one has, which is nothing.
-    assert!(
-        matches!(answer, Err(CallError::NotRun(Refusal::ReadOnly | Refusal::Loading))),
-        "{answer:?}"
-    );
+    assert!(matches!(refusal, Refusal::ReadOnly | Refusal::Loading), "{refusal:?}");
     until(LONG, "a connection is given up", || !wire.health().is_connected())?;
     server.must(&["REPLICAOF", "NO", "ONE"])?;
     let before = counted(&server, "k");
@@ -107,8 +104,7 @@ async fn a_script_that_keeps_the_server_busy_is_waited_for() -> Outcome {
     until(LONG, "the server is busy", || {
         server.run(&["GET", "k"]).is_ok_and(|reply| format!("{reply:?}").contains("BUSY"))
     })?;
-    let answer = run(&wire, count("k"), SHORT).await;
-    assert_eq!(answer, Err(CallError::NotRun(Refusal::Busy)));
+    assert_eq!(refusal(&wire, || count("k")).await, Refusal::Busy);
     server.must(&["SCRIPT", "KILL"])?;
     assert!(run(&wire, count("k"), LONG).await.is_ok());
     assert!(endless.join().unwrap().is_err());

@@ -12,7 +12,7 @@ use tidegate_testbed::{Reply, Server};
 use tokio::task::JoinHandle;
 
 use crate::settings::Settings;
-use crate::wire::{CallError, Keys, Script, ScriptCall, Wire, slot_of};
+use crate::wire::{CallError, Keys, Refusal, Script, ScriptCall, Wire, slot_of};
 
 /// Longer than any server of a test needs for anything.
 pub(super) const LONG: Duration = Duration::from_secs(20);
@@ -52,6 +52,19 @@ pub(super) async fn run(
     let mut answers = wire.run(lane, vec![call], within).await;
     assert_eq!(answers.len(), 1);
     answers.remove(0)
+}
+
+/// Sends calls until one is refused, and says why. A call that is asked again and again may be
+/// under way when its time is over, and then nobody knows, so it takes a few.
+pub(super) async fn refusal(wire: &Wire, call: impl Fn() -> ScriptCall) -> Refusal {
+    for _ in 0..50 {
+        match run(wire, call(), SHORT).await {
+            Err(CallError::NotRun(refusal)) => return refusal,
+            Err(CallError::Unknown(_)) => {}
+            Ok(value) => panic!("it was run: {value:?}"),
+        }
+    }
+    panic!("never refused: {:?}", wire.health());
 }
 
 /// What a counter on a server stands at.
