@@ -1,5 +1,6 @@
 //! The queue of one server, and whether it is asked at all.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Tick;
@@ -14,6 +15,11 @@ use crate::failure::StoreError;
 const WAITING_MAX: usize = 16_384;
 /// The most requests in one call: a server is kept from others for half a millisecond at most.
 const CALL_MAX: usize = 128;
+/// From so many on, they are split over two calls: while one is decided there, the other's answers
+/// are handed out here.
+const SPLIT_FROM: usize = 16;
+/// The most calls that are under way to one server.
+const CALLS_MAX: u8 = 2;
 
 /// A request that waits, and who waits for it.
 pub(super) struct Job {
@@ -29,18 +35,19 @@ pub(super) struct Lane {
 }
 
 struct State {
-    waiting: Vec<Job>,
-    /// Whether somebody is on the way who will see to what waits.
-    busy: bool,
+    waiting: VecDeque<Job>,
+    /// How many are on the way who will see to what waits.
+    turns: u8,
+    /// How many requests are under way with them.
+    away: usize,
     breaker: Breaker,
 }
 
-/// What it means to have entered a queue.
+/// Whether somebody is to be started who takes what waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Entry {
-    /// Nobody was there: whoever entered starts somebody.
-    First,
-    Behind,
+pub(super) enum Start {
+    Needed,
+    NotNeeded,
 }
 
 impl Job {
@@ -51,7 +58,12 @@ impl Job {
 
 impl Lane {
     pub(super) fn new(number: usize) -> Lane {
-        let state = State { waiting: Vec::new(), busy: false, breaker: Breaker::new() };
+        let state = State {
+            waiting: VecDeque::new(),
+            turns: 0,
+            away: 0,
+            breaker: Breaker::new(),
+        };
         Lane { number, state: Mutex::new(state) }
     }
 
@@ -66,46 +78,47 @@ impl Lane {
     /// Takes the turn if nobody is there; then [`Lane::leave`] ends it.
     pub(super) fn enter_alone(&self, now: Tick) -> Result<bool, StoreError> {
         let mut state = self.lock();
-        if state.busy {
+        if 0 < state.turns {
             return Ok(false);
         }
         permit(&mut state.breaker, now)?;
-        state.busy = true;
+        state.turns = 1;
+        state.away += 1;
         Ok(true)
     }
 
     /// Joins those who wait.
-    pub(super) fn enter(&self, job: Job, now: Tick) -> Result<Entry, StoreError> {
+    pub(super) fn enter(&self, job: Job, now: Tick) -> Result<Start, StoreError> {
         let mut state = self.lock();
         permit(&mut state.breaker, now)?;
         if WAITING_MAX <= state.waiting.len() {
             return Err(StoreError::Busy);
         }
-        state.waiting.push(job);
-        let was_busy = std::mem::replace(&mut state.busy, true);
-        Ok(if was_busy { Entry::Behind } else { Entry::First })
+        state.waiting.push_back(job);
+        Ok(state.start())
     }
 
-    /// Ends a turn; says whether somebody waits, for whom the next is to be started.
-    pub(super) fn leave(&self) -> bool {
+    /// Ends a turn that had `away` requests under way.
+    pub(super) fn leave(&self, away: usize) -> Start {
         let mut state = self.lock();
-        state.busy = !state.waiting.is_empty();
-        state.busy
+        state.away -= away;
+        state.turns -= 1;
+        state.start()
     }
 
-    /// What the next call takes of those that wait. Who has waited for too long is refused.
-    pub(super) fn take_waiting(&self, now: Tick) -> Vec<Job> {
+    /// What the next call takes of those that wait; `back` are back from the last one. Who has
+    /// waited for too long is refused.
+    pub(super) fn take_waiting(&self, back: usize, now: Tick) -> (Vec<Job>, Start) {
         let mut state = self.lock();
-        let waiting = if CALL_MAX < state.waiting.len() {
-            state.waiting.drain(..CALL_MAX).collect()
-        } else {
-            std::mem::take(&mut state.waiting)
-        };
-        drop(state);
-        if waiting.iter().all(|job| now < job.deadline) {
-            return waiting;
-        }
-        waiting.into_iter().filter_map(|job| in_time(job, now)).collect()
+        state.away -= back;
+        let all = state.waiting.len() + state.away;
+        // With many about, half of them: the other half goes with the other call.
+        let share = if all < SPLIT_FROM { all } else { all.div_ceil(2) };
+        let some = share.min(CALL_MAX).min(state.waiting.len());
+        let jobs: Vec<Job> = state.waiting.drain(..some).collect();
+        let jobs: Vec<Job> = jobs.into_iter().filter_map(|job| in_time(job, now)).collect();
+        state.away += jobs.len();
+        (jobs, state.start())
     }
 
     /// Tells the breaker how a call went; says whether it has opened.
@@ -120,6 +133,19 @@ impl Lane {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Counts in another turn if one is needed: for the first that waits, or for many.
+    fn start(&mut self) -> Start {
+        let is_first = self.turns == 0 && !self.waiting.is_empty();
+        let are_many = self.turns < CALLS_MAX && SPLIT_FROM <= self.waiting.len();
+        if !is_first && !are_many {
+            return Start::NotNeeded;
+        }
+        self.turns += 1;
+        Start::Needed
     }
 }
 

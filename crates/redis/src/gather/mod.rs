@@ -18,7 +18,7 @@ use tidegate_core::{Kind, Span, Tick, Verdict};
 use tidegate_store::{Clock, SystemClock};
 use tokio::sync::oneshot;
 
-use self::lane::{Entry, Job, Lane};
+use self::lane::{Job, Lane, Start};
 use self::trip::Trip;
 use crate::call::{Elsewhere, Request};
 use crate::failure::StoreError;
@@ -107,7 +107,7 @@ impl Gather {
         let deadline = now.after(Span::from(within));
         // Whoever gives up while it is alone leaves its charge behind; a permit must come back.
         if !lends(&request) && lane.enter_alone(now)? {
-            let turn = Turn { gather: self, lane: &lane };
+            let turn = Turn { gather: self, lane: &lane, away: 1 };
             let trip = Trip { gather: self, lane: &lane };
             let mut answers = trip.take(std::slice::from_ref(&request), deadline).await;
             drop(turn);
@@ -137,10 +137,16 @@ impl Gather {
         (now, deadline): (Tick, Tick),
     ) -> Result<oneshot::Receiver<Answer>, StoreError> {
         let (answer, answered) = oneshot::channel();
-        if let Entry::First = lane.enter(Job::new(request, deadline, answer), now)? {
-            tokio::spawn(fly(Arc::clone(self), lane));
-        }
+        let start = lane.enter(Job::new(request, deadline, answer), now)?;
+        self.start(&lane, start);
         Ok(answered)
+    }
+
+    /// Starts somebody who takes what waits, if that is needed.
+    fn start(self: &Arc<Self>, lane: &Arc<Lane>, start: Start) {
+        if start == Start::Needed {
+            tokio::spawn(fly(Arc::clone(self), Arc::clone(lane)));
+        }
     }
 
     fn lane(&self, number: usize) -> Arc<Lane> {
@@ -188,28 +194,29 @@ fn lends(request: &Request) -> bool {
     request.limits.iter().any(|limit| limit.rule.policy().kind() == Kind::Concurrency)
 }
 
-/// The turn of whoever asks alone. Whatever becomes of it, those who came meanwhile are taken over.
+/// A turn at a server. Whatever becomes of it, those who wait are taken over by another.
 struct Turn<'a> {
     gather: &'a Arc<Gather>,
     lane: &'a Arc<Lane>,
+    /// How many requests are under way in this turn.
+    away: usize,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if self.lane.leave() {
-            tokio::spawn(fly(Arc::clone(self.gather), Arc::clone(self.lane)));
-        }
+        self.gather.start(self.lane, self.lane.leave(self.away));
     }
 }
 
 /// Takes what waits for a server, call after call, until nothing does.
 async fn fly(gather: Arc<Gather>, lane: Arc<Lane>) {
-    // Should it ever end in a panic, the next one takes over.
-    let turn = Turn { gather: &gather, lane: &lane };
+    let mut turn = Turn { gather: &gather, lane: &lane, away: 0 };
     loop {
         // Everybody who is ready to ask does so first, and travels along.
         tokio::task::yield_now().await;
-        let jobs = lane.take_waiting(gather.clock.now());
+        let (jobs, start) = lane.take_waiting(turn.away, gather.clock.now());
+        turn.away = jobs.len();
+        gather.start(&lane, start);
         if jobs.is_empty() {
             break;
         }
@@ -223,5 +230,4 @@ async fn fly(gather: Arc<Gather>, lane: Arc<Lane>) {
             }
         }
     }
-    drop(turn);
 }

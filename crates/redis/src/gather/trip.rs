@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
@@ -25,10 +24,18 @@ pub(super) struct Trip<'a> {
     pub(super) lane: &'a Lane,
 }
 
-/// One call of a script: the groups of requests that are alike, by their places.
+/// One call of a script: requests that are alike are one group.
 struct Call {
     slot: u16,
-    groups: Vec<Vec<usize>>,
+    groups: Vec<Group>,
+    /// The requests, by their places: each with its group.
+    members: Vec<(usize, usize)>,
+}
+
+/// Requests that are alike: the place of the first, and how many they are.
+struct Group {
+    first: usize,
+    count: u32,
 }
 
 impl Trip<'_> {
@@ -49,8 +56,7 @@ impl Trip<'_> {
                 Ok(reply) => self.read(requests, call, (reply, sent, received), &mut answers),
                 Err(error) => {
                     failed = true;
-                    let error = StoreError::from(error);
-                    call.places().for_each(|place| answers[place] = Some(Err(error.clone())));
+                    call.refuse(&StoreError::from(error), &mut answers);
                 }
             }
         }
@@ -66,47 +72,48 @@ impl Trip<'_> {
 
     /// In a cluster one call for each slot; otherwise one for all.
     fn calls(&self, requests: &[Request]) -> Vec<Call> {
-        let groups = self.groups(requests);
+        let all = 0..requests.len();
         if !self.gather.wire.is_cluster() {
-            return vec![Call { slot: 0, groups }];
+            return vec![self.grouped(requests, 0, all.collect())];
         }
-        let mut calls: Vec<Call> = Vec::new();
-        let mut by_slot: HashMap<u16, usize, RandomState> =
-            HashMap::with_hasher(self.gather.hasher.clone());
-        for group in groups {
-            let slot = requests[group[0]].slot;
-            let call = *by_slot.entry(slot).or_insert_with(|| {
-                calls.push(Call { slot, groups: Vec::new() });
-                calls.len() - 1
-            });
-            calls[call].groups.push(group);
-        }
-        calls
+        let mut by_slot: Vec<(u16, usize)> =
+            all.map(|place| (requests[place].slot, place)).collect();
+        by_slot.sort_unstable();
+        let chunks = by_slot.chunk_by(|(a, _), (b, _)| a == b);
+        let call = |chunk: &[(u16, usize)]| {
+            let places = chunk.iter().map(|&(_, place)| place).collect();
+            self.grouped(requests, chunk[0].0, places)
+        };
+        chunks.map(call).collect()
     }
 
-    /// The places of requests that are alike, in the order in which the first of each came.
-    fn groups(&self, requests: &[Request]) -> Vec<Vec<usize>> {
-        if let [_] = requests {
-            return vec![vec![0]];
+    /// The call for these places: what is alike is one group.
+    fn grouped(&self, requests: &[Request], slot: u16, places: Vec<usize>) -> Call {
+        let mut call = Call { slot, groups: Vec::new(), members: Vec::with_capacity(places.len()) };
+        if let [place] = places[..] {
+            call.groups.push(Group { first: place, count: 1 });
+            call.members.push((place, 0));
+            return call;
         }
         let hasher = &self.gather.hasher;
-        let mut groups: Vec<Vec<usize>> = Vec::with_capacity(requests.len());
         let mut known: HashMap<u64, usize, RandomState> =
-            HashMap::with_capacity_and_hasher(requests.len(), hasher.clone());
-        for (place, request) in requests.iter().enumerate() {
+            HashMap::with_capacity_and_hasher(places.len(), hasher.clone());
+        for place in places {
+            let request = &requests[place];
             let hash = hasher.hash_one(Alike(request));
             let group = known.get(&hash).copied().filter(|&group| {
-                let first = &requests[groups[group][0]];
-                groups[group].len() < first.most_alike() as usize && first.is_like(request)
+                let Group { first, count } = call.groups[group];
+                count < requests[first].most_alike() && requests[first].is_like(request)
             });
-            if let Some(group) = group {
-                groups[group].push(place);
-            } else {
-                known.insert(hash, groups.len());
-                groups.push(vec![place]);
-            }
+            let group = group.unwrap_or_else(|| {
+                known.insert(hash, call.groups.len());
+                call.groups.push(Group { first: place, count: 0 });
+                call.groups.len() - 1
+            });
+            call.groups[group].count += 1;
+            call.members.push((place, group));
         }
-        groups
+        call
     }
 
     /// Tells every request of a call what its reply means.
@@ -119,57 +126,48 @@ impl Trip<'_> {
     ) {
         let Ok((judged, outcomes)) = call::read(&call.runs(requests), reply) else {
             let error = StoreError::Unknown("the answer cannot be understood".into());
-            call.places().for_each(|place| answers[place] = Some(Err(error.clone())));
-            return;
+            return call.refuse(&error, answers);
         };
         let when = When { judged, sent, received };
-        for (group, outcome) in call.groups.iter().zip(outcomes) {
-            let request = &requests[group[0]];
-            let mut tell = self.teller(request, outcome, when);
-            for (index, &place) in group.iter().enumerate() {
-                answers[place] = Some(tell(index));
-            }
+        let mut tellers: Vec<Teller<'_>> =
+            outcomes.into_iter().map(|outcome| Teller { outcome, told: 0 }).collect();
+        for &(place, group) in &call.members {
+            answers[place] = Some(tellers[group].next(self.gather, &requests[place], when));
         }
     }
+}
 
-    /// What to tell the first, the second and all other requests that are alike.
-    fn teller<'a>(
-        &'a self,
-        request: &'a Request,
-        outcome: Outcome<'a>,
-        when: When,
-    ) -> Box<dyn FnMut(usize) -> Answer + 'a> {
+/// What became of a group, and how many of it have been told.
+struct Teller<'a> {
+    outcome: Outcome<'a>,
+    told: u32,
+}
+
+impl Teller<'_> {
+    /// What to tell the next request of the group.
+    fn next(&mut self, gather: &Gather, request: &Request, when: When) -> Answer {
         let judged = when.judged;
-        match outcome {
-            Outcome::Unreadable(why) => {
-                let why: Arc<str> = why.into();
-                Box::new(move |_| Err(StoreError::Damaged(Arc::clone(&why))))
-            }
-            // One of them carries the states over; the others find them when they ask again.
+        let place = self.told;
+        self.told += 1;
+        match &mut self.outcome {
+            Outcome::Unreadable(why) => Err(StoreError::Damaged(why.as_str().into())),
+            // The first carries the states over; the others find them when they ask again.
             Outcome::Elsewhere(kept) => {
-                let mut kept = Some(kept);
-                Box::new(move |_| {
-                    Ok(Reply::Elsewhere { judged, kept: kept.take().unwrap_or_default() })
-                })
+                Ok(Reply::Elsewhere { judged, kept: std::mem::take(kept) })
             }
-            Outcome::Decided { passed, mut found } => {
-                let mut is_remembered = false;
-                Box::new(move |index| {
-                    let (verdict, answers) = match request.does {
-                        Does::Decide => told::decide(&mut found, judged),
-                        _ => told::peek(&mut found, judged),
-                    };
-                    let by_script = index < passed as usize;
-                    if request.does.judges() && verdict.passes() != by_script {
-                        let why = "script and core do not agree on it".into();
-                        return Err(StoreError::Damaged(why));
-                    }
-                    if !verdict.passes() && !is_remembered {
-                        is_remembered = true;
-                        self.gather.refusals.remember(request, &found, when);
-                    }
-                    Ok(Reply::Decided(Decided { verdict, answers }))
-                })
+            Outcome::Decided { passed, found } => {
+                let (verdict, answers) = match request.does {
+                    Does::Decide => told::decide(found, judged),
+                    _ => told::peek(found, judged),
+                };
+                if request.does.judges() && verdict.passes() != (place < *passed) {
+                    return Err(StoreError::Damaged("script and core do not agree on it".into()));
+                }
+                // The first that is refused will do for all that are alike.
+                if !verdict.passes() && place == *passed {
+                    gather.refusals.remember(request, found, when);
+                }
+                Ok(Reply::Decided(Decided { verdict, answers }))
             }
         }
     }
@@ -177,15 +175,14 @@ impl Trip<'_> {
 
 impl Call {
     fn runs<'a>(&self, requests: &'a [Request]) -> Vec<Run<'a>> {
-        let run = |group: &Vec<usize>| Run {
-            request: &requests[group[0]],
-            count: u32::try_from(group.len()).unwrap_or(u32::MAX),
-        };
+        let run = |group: &Group| Run { request: &requests[group.first], count: group.count };
         self.groups.iter().map(run).collect()
     }
 
-    fn places(&self) -> impl Iterator<Item = usize> {
-        self.groups.iter().flatten().copied()
+    fn refuse(&self, error: &StoreError, answers: &mut [Option<Answer>]) {
+        for &(place, _) in &self.members {
+            answers[place] = Some(Err(error.clone()));
+        }
     }
 }
 
