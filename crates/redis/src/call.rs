@@ -1,6 +1,7 @@
 //! Calls of the script: many requests in, an answer to each out.
 
 use redis::Value;
+use smallvec::SmallVec;
 use tidegate_core::{Shape, Tick};
 
 use crate::flat::Flat;
@@ -17,13 +18,16 @@ pub(crate) struct Limit {
     pub(crate) cost: u32,
 }
 
+/// The limits of a request: mostly one.
+pub(crate) type Limits = SmallVec<[Limit; 1]>;
+
 /// A request, judged by all its limits or by none.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) does: Does,
     /// Where in a cluster all its keys are.
     pub(crate) slot: u16,
-    pub(crate) limits: Vec<Limit>,
+    pub(crate) limits: Limits,
 }
 
 /// A request, and how many like it are decided together.
@@ -161,7 +165,7 @@ fn push_keys(keys: &mut Flat, limit: &Limit) {
 #[derive(Debug)]
 pub(crate) enum Outcome<'a> {
     /// So many passed; what was found before, limit by limit.
-    Decided { passed: u32, found: Vec<Found<'a>> },
+    Decided { passed: u32, found: SmallVec<[Found<'a>; 1]> },
     /// Nothing was done: states are kept under former policies.
     Elsewhere(Vec<Elsewhere>),
     /// Nothing was done: a state cannot be read.
@@ -216,7 +220,7 @@ fn outcome<'a>(
         }
         return Ok(Outcome::Elsewhere(elsewhere));
     }
-    let mut found = Vec::new();
+    let mut found = SmallVec::new();
     if !run.request.does.judges() {
         limits.iter().try_for_each(|_| bytes(items.next()).map(drop))?;
         return Ok(Outcome::Decided { passed: 0, found });

@@ -100,7 +100,7 @@ impl fmt::Display for ConnectError {
                 write!(f, "the user may not do what is needed at `{address}` ({reason}); {ACL}")
             }
             E::TooOld { address, version } => {
-                write!(f, "`{address}` is {version}; use Redis 6.2 or later, or Valkey")
+                write!(f, "`{address}` is {version}; use a 64-bit Redis 6.2 or later, or Valkey")
             }
             E::NotACluster { address } => {
                 write!(f, "`{address}` is not part of a cluster; use `redis://{address}`")
@@ -140,10 +140,10 @@ const CHECK_PASSWORD: &str = "put user and password into the URL as `redis://use
     or `redis://:password@host` if it has `requirepass` only";
 
 /// Only what Redis 6.2 knows: one word that it does not know makes a server refuse the line.
-const ACL: &str = "it needs EVALSHA, EVAL, GET, SET, DEL, TIME, PTTL, EXISTS, INFO, ROLE, and \
-    CLUSTER SLOTS and ASKING in a cluster; SCRIPT LOAD is not needed; for example `ACL SETUSER \
-    tidegate on >password ~tidegate:* +evalsha +eval +get +set +del +time +pttl +exists +info \
-    +role +cluster|slots +asking +client|setname`";
+const ACL: &str = "it needs EVALSHA, EVAL, GET, PSETEX, DEL, TIME, EXISTS, INFO, and CLUSTER SLOTS \
+    and ASKING in a cluster; SCRIPT LOAD is not needed; for example `ACL SETUSER tidegate on \
+    >password ~tidegate:* +evalsha +eval +get +psetex +del +time +exists +info +cluster|slots \
+    +asking +client|setname`";
 
 #[cfg(test)]
 mod tests {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
+use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Span, Tick, Verdict};
 
 use crate::call::{Limit, Request};
@@ -40,7 +41,9 @@ type Shard = HashMap<u64, Refused, RandomState>;
 #[derive(Debug)]
 struct Refused {
     request: Request,
-    told: Vec<Told>,
+    told: SmallVec<[Told; 1]>,
+    /// The whole state, where there is one limit and a word says it all.
+    word: Option<u64>,
     when: When,
 }
 
@@ -116,8 +119,12 @@ impl Refusals {
         if SHARD_MAX <= shard.len() && !shard.contains_key(&hash) {
             self.make_room(&mut shard, when.received);
         }
-        let told = found.iter().map(|found| found.told.clone()).collect();
-        let refused = Refused { request: request.clone(), told, when };
+        let told: SmallVec<_> = found.iter().map(|found| found.told.clone()).collect();
+        let word = match found {
+            [only] => only.told.word(only.policy),
+            _ => None,
+        };
+        let refused = Refused { request: request.clone(), told, word, when };
         if shard.insert(hash, refused).is_none() {
             self.count.fetch_add(1, Ordering::Relaxed);
         }
@@ -175,6 +182,15 @@ impl Refused {
 
     /// What the core says at our `now`, as long as that is a refusal.
     fn answer(&self, charges: &[FleetCharge<'_>], now: Tick) -> Option<(Verdict, Answers)> {
+        if let ([charge], Some(word)) = (charges, self.word) {
+            let policy = charge.rule.policy();
+            let decide = |at| policy.decide_word(&mut { word }, at, charge.cost);
+            if decide(self.when.latest(now)).verdict.passes() {
+                return None;
+            }
+            let decision = decide(self.when.earliest(now));
+            return Some((decision.verdict, smallvec![One { decision, receipt: None }]));
+        }
         // Refused even at the latest that it can be there: then it is refused for certain.
         match self.peek(charges, self.when.latest(now)).0 {
             Verdict::Never => {}

@@ -144,7 +144,7 @@ impl Place {
         let (tag, text) = self.key();
         let has_text = self.id_at + ID < self.name.len();
         let wanted = key.text().map_or(b"".as_slice(), str::as_bytes);
-        has_text == key.text().is_some() && tag == key.tag().as_bytes() && text == wanted
+        has_text == key.text().is_some() && same(tag, key.tag().as_bytes()) && same(text, wanted)
     }
 
     /// The name that the state had under a former policy.
@@ -153,6 +153,12 @@ impl Place {
         name[self.id_at..self.id_at + ID].copy_from_slice(former.id.as_bytes());
         name
     }
+}
+
+/// Whether two short texts are the same. One has just been written, byte by byte: reading it in
+/// wider steps would wait until that has reached the cache.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b)
 }
 
 /// What tells the states of a rule from others: its name, and all that it takes to read them.

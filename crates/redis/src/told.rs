@@ -1,5 +1,6 @@
 //! What a script found, and what the core makes of it: the answers.
 
+use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Decision, Policy, Receipt, Shape, Span, State, Tick, Verdict};
 
 use crate::value;
@@ -35,7 +36,7 @@ pub(crate) struct One {
 pub(crate) const LIMITS_MAX: usize = 16;
 
 /// The answers of all limits of one request.
-pub(crate) type Answers = Vec<One>;
+pub(crate) type Answers = SmallVec<[One; 1]>;
 
 impl Told {
     /// Reads what the script says of a limit.
@@ -44,6 +45,14 @@ impl Told {
             LogTold::read(bytes).map(Told::Log)
         } else {
             value::read(policy, bytes).map(Told::State)
+        }
+    }
+
+    /// The state as one word, where that is all of it: judging by it is several times faster.
+    pub(crate) fn word(&self, policy: &Policy) -> Option<u64> {
+        match self {
+            Told::State(state) if policy.words() == 1 => Some(policy.pack(state)[0]),
+            _ => None,
         }
     }
 
@@ -117,7 +126,7 @@ pub(crate) struct Found<'a> {
 pub(crate) fn decide(limits: &mut [Found<'_>], now: Tick) -> (Verdict, Answers) {
     if let [Found { policy, cost, told }] = limits {
         let one = told.decide(policy, now, *cost);
-        return (one.decision.verdict, vec![one]);
+        return (one.decision.verdict, smallvec![one]);
     }
     let (together, peeked) = peek(limits, now);
     if !together.passes() {

@@ -58,12 +58,7 @@ impl Job {
 
 impl Lane {
     pub(super) fn new(number: usize) -> Lane {
-        let state = State {
-            waiting: VecDeque::new(),
-            turns: 0,
-            away: 0,
-            breaker: Breaker::new(),
-        };
+        let state = State { waiting: VecDeque::new(), turns: 0, away: 0, breaker: Breaker::new() };
         Lane { number, state: Mutex::new(state) }
     }
 

@@ -152,9 +152,7 @@ impl Teller<'_> {
         match &mut self.outcome {
             Outcome::Unreadable(why) => Err(StoreError::Damaged(why.as_str().into())),
             // The first carries the states over; the others find them when they ask again.
-            Outcome::Elsewhere(kept) => {
-                Ok(Reply::Elsewhere { judged, kept: std::mem::take(kept) })
-            }
+            Outcome::Elsewhere(kept) => Ok(Reply::Elsewhere { judged, kept: std::mem::take(kept) }),
             Outcome::Decided { passed, found } => {
                 let (verdict, answers) = match request.does {
                     Does::Decide => told::decide(found, judged),

@@ -52,7 +52,9 @@ local function keep(name, value, lives)
   if lives <= 0 then
     call('DEL', name)
   else
-    call('SET', name, value, 'PX', math.min(AGES, math.ceil(lives / 1000)) + slack)
+    local millis = math.min(AGES, (lives + 999) / 1000) + slack
+    -- The format rounds down, so it is rounded up; as a number it would take longer.
+    call('PSETEX', name, string.format('%d', millis), value)
   end
 end
 

@@ -56,7 +56,7 @@ local function written(plan, now, start, used)
     if is_overdue(plan, finish) then lives = math.max(0, lives) + finish - plan.middle end
   end
   if plan.per ~= 0 then start = start / plan.per end
-  return string.format('%.0f%010.0f', start, used), lives
+  return string.format('%d%010d', start, used), lives
 end
 
 -- How many of `count` pass.

@@ -38,11 +38,11 @@ local function written(plan, now, words, ticks, parts)
   local lives = words * WORD + ticks - now
   if 0 < parts then lives = lives + 1 end
   if 0 < words or 1000 < plan.paid then
-    return string.format('w%.0f %.0f %.0f', words, ticks, parts), lives
+    return string.format('w%d %d %d', words, ticks, parts), lives
   elseif plan.paid == 1 then
-    return string.format('%.0f', ticks), lives
+    return string.format('%d', ticks), lives
   end
-  return string.format('%.0f%03d', ticks, parts), lives
+  return string.format('%d%03d', ticks, parts), lives
 end
 
 -- Whether a line meets zero no later than another.
@@ -112,7 +112,7 @@ function line.decide(plan, value, now, count)
     if ticks < now then ticks = now end
     ticks = ticks + plan.weight_ticks
     if now + plan.burst_ticks < ticks or 0 < plan.weight_words then return 0 end
-    if ticks < WORD then return 1, string.format('%.0f', ticks), ticks - now end
+    if ticks < WORD then return 1, string.format('%d', ticks), ticks - now end
   end
   local words, parts
   words, ticks, parts = read(plan, value)

@@ -203,6 +203,6 @@ function log.told(plan, value, now, passed)
   local state = read(plan, value, now)
   local frees, excess = 0, state.used + (passed + 1) * plan.cost - plan.limit
   if 0 < excess and plan.cost <= plan.limit then frees = frees_at(plan, state, excess) end
-  return string.format('%.0f %.0f %.0f %.0f', state.used, newest(plan, state) or 0,
+  return string.format('%d %d %d %d', state.used, newest(plan, state) or 0,
     state.latest, frees)
 end

@@ -56,12 +56,13 @@ for index = 1, #KEYS do
   if kept then
     local lives = kept - now
     if paid == 1 then
-      kept = string.format('%.0f', kept)
+      kept = string.format('%d', kept)
     else
       if 0 < kept_parts then lives = lives + 1 end
-      kept = string.format('%.0f%03d', kept, kept_parts)
+      kept = string.format('%d%03d', kept, kept_parts)
     end
-    call('SET', name, kept, 'PX', math.ceil(lives / 1000) + slack)
+    -- Rounded down by the format, so that it is rounded up. Numbers would take longer than texts.
+    call('PSETEX', name, string.format('%d', (lives + 999) / 1000 + slack), kept)
   end
   reply[2 * index], reply[2 * index + 1] = passed, found
 end

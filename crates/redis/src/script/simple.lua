@@ -36,7 +36,9 @@ for index = 1, #KEYS do
   if not passed then
     passed, found = -2, type(value) == 'table' and value.err or 'not a state'
   elseif new then
-    call('SET', name, new, 'PX', math.min(AGES, math.ceil(lives / 1000)) + slack)
+    local millis = math.min(AGES, (lives + 999) / 1000) + slack
+    -- The format rounds down, so it is rounded up; as a number it would take longer.
+    call('PSETEX', name, string.format('%d', millis), new)
   end
   if not found then found = tells and tells(plan, value, now, passed) or value or '' end
   reply[2 * index], reply[2 * index + 1] = passed, found

@@ -32,7 +32,7 @@ local function written(plan, now, start, last, this)
   local lives = 0
   if 0 < last then lives = start + plan.per - now end
   if 0 < this then lives = start + 2 * plan.per - now end
-  return string.format('%.0f%010.0f%010.0f', start / plan.per, last, this), lives
+  return string.format('%d%010d%010d', start / plan.per, last, this), lives
 end
 
 -- floor(weight * shows / per). Weights are below 2^32 and periods below 2^45, so the product may

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate_core::{Decision, Policy, Receipt, Span, Verdict};
 
 pub use self::build::StoreBuilder;
-use crate::call::{Limit, Request};
+use crate::call::{Limit, Limits, Request};
 use crate::error::ConnectError;
 use crate::failure::StoreError;
 use crate::gather::{Decided, Gather, Reply};
@@ -234,8 +234,7 @@ impl RedisStore {
     /// The answer, if it has been refused lately and only time can change that.
     fn remembered(&self, charges: &[FleetCharge<'_>]) -> Option<Judged> {
         let remembered = self.gather.refusals().answer(charges, || self.gather.now());
-        remembered
-            .map(|(verdict, answers)| Judged { verdict, answers, is_remembered: true })
+        remembered.map(|(verdict, answers)| Judged { verdict, answers, is_remembered: true })
     }
 
     /// Does what needs no judging; it may free something that was refused.
@@ -273,7 +272,7 @@ impl RedisStore {
             place: charge.rule.place(&self.prefix, charge.key),
             cost: charge.cost,
         };
-        let limits: Vec<Limit> = charges.iter().map(limit).collect();
+        let limits: Limits = charges.iter().map(limit).collect();
         let slot = match &limits[..] {
             [first, ..] if self.gather.wire().is_cluster() => slot_of(&first.place.name),
             _ => 0,

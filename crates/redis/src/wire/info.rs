@@ -85,18 +85,21 @@ impl Info {
         } else {
             ("redis", field("redis_version"))
         };
+        // Scripts write ticks as whole numbers of the server's own width.
+        let is_narrow = field("arch_bits") == "32";
+        let bits = if is_narrow { " of 32 bits" } else { "" };
         Info {
-            server: format!("{name} {version}"),
+            server: format!("{name} {version}{bits}"),
             role: field("role").to_owned(),
             is_cluster: field("cluster_enabled") == "1",
             is_loading: field("loading") == "1",
-            is_too_old: !is_valkey && is_older(version),
+            is_too_old: is_narrow || (!is_valkey && is_older(version)),
             eviction: eviction(field("maxmemory_policy"), field("maxmemory")),
         }
     }
 }
 
-/// Before 6.2 there is no `SET … GET`, no ACL worth the name and no support by anybody.
+/// Nobody mends versions before 6.2 any more, and our tests do not run on them.
 fn is_older(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
     match (parts.next().flatten(), parts.next().flatten()) {
@@ -163,14 +166,15 @@ mod tests {
         let redis = |version: &str| format!("redis_version:{version}\r\nrole:master\r\n");
         check(&redis("6.2.0"), Wanted::Primary, "fine");
         check(&redis("10.0.1"), Wanted::Primary, "fine");
-        check(&redis("6.0.16"), Wanted::Primary, "`h:1` is redis 6.0.16; use Redis 6.2");
-        check(&redis("5.0.7"), Wanted::Primary, "use Redis 6.2");
+        check(&redis("6.0.16"), Wanted::Primary, "`h:1` is redis 6.0.16; use a 64-bit Redis 6.2");
+        check(&redis("5.0.7"), Wanted::Primary, "use a 64-bit Redis 6.2");
         let valkey = "redis_version:5.0.0\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n";
         check(valkey, Wanted::Primary, "fine");
         assert_eq!(Info::parse(valkey).server, "valkey 8.0.1");
         check("redis_version:7.0.0\r\ncluster_enabled:1", Wanted::Primary, "redis+cluster://h:1");
         check("redis_version:7.0.0\r\ncluster_enabled:1", Wanted::ClusterNode, "fine");
         check("redis_version:7.0.0\r\ncluster_enabled:0", Wanted::ClusterNode, "`redis://h:1`");
+        check("redis_version:7.0.0\r\narch_bits:32", Wanted::Primary, "64-bit");
         check("redis_version:7.0.0\r\nrole:slave", Wanted::Primary, "is a replica");
         check("redis_version:7.0.0\r\nloading:1", Wanted::Primary, "reading its data");
     }
