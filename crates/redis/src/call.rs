@@ -118,7 +118,9 @@ fn write_simple(args: &mut Flat, limit: &Limit, runs: &[Run<'_>]) -> Form {
         }
     };
     if runs.iter().any(|run| run.count != 1) {
-        runs.iter().for_each(|run| args.number(run.count.into()));
+        for run in runs {
+            args.number(run.count.into());
+        }
     }
     form
 }

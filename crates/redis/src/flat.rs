@@ -45,6 +45,15 @@ impl Flat {
 }
 
 #[cfg(test)]
+impl<T: AsRef<str>> FromIterator<T> for Flat {
+    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Flat {
+        let mut flat = Flat::default();
+        texts.into_iter().for_each(|text| flat.push(text.as_ref().as_bytes()));
+        flat
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::Flat;
 

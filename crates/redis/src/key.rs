@@ -109,7 +109,9 @@ impl KeyText {
             } else {
                 const HEX: &[u8; 16] = b"0123456789abcdef";
                 let digit = |nibble: u8| char::from(HEX[usize::from(nibble & 15)]);
-                ['%', digit(byte >> 4), digit(byte)].into_iter().for_each(|it| self.mark(it));
+                for mark in ['%', digit(byte >> 4), digit(byte)] {
+                    self.mark(mark);
+                }
             }
         }
     }

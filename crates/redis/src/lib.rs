@@ -9,6 +9,7 @@ mod flat;
 mod gather;
 mod health;
 mod key;
+mod limiter;
 mod plan;
 mod refusals;
 mod rule;
@@ -25,6 +26,10 @@ pub use crate::error::ConnectError;
 pub use crate::failure::StoreError;
 pub use crate::health::{Health, NodeHealth};
 pub use crate::key::{FleetKey, KeyPart, KeyText};
+pub use crate::limiter::{
+    By, FleetAnswer, FleetAsk, FleetBuildError, FleetChangeError, FleetCounts, FleetLimiter,
+    FleetLimiterBuilder, FleetPass, WithoutStore,
+};
 pub use crate::rule::FleetRule;
 pub use crate::settings::{ClientCertificate, Credentials, Protocol, Settings};
 pub use crate::store::{FleetCharge, Judged, RedisStore, StoreBuilder};

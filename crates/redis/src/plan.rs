@@ -41,9 +41,6 @@ impl Does {
     }
 }
 
-/// How many fields a shape reads; one less than `FIELDS` of `simple.lua` from its third.
-const SHAPE_FIELDS: usize = 7;
-
 /// The ticks past which a line is counted in words; `WORD` in the script.
 pub(crate) const WORD: u128 = 1 << 52;
 
@@ -65,29 +62,26 @@ pub(crate) fn write_narrow(args: &mut Flat, grains: &Grains, cost: u32) {
     args.number(grains.tick());
 }
 
-/// Writes what a shape reads.
+/// Writes the seven fields that a shape reads.
 pub(crate) fn write_shape(args: &mut Flat, shape: Shape, does: Does, cost: u32) {
-    let (from, at) = (args.len(), does.at().get());
-    match shape {
+    let at = does.at().get();
+    let fields = match shape {
         Shape::Line(grains) => {
-            let weights = [weight(&grains, cost), weight(&grains, grains.burst())];
-            weights.into_iter().flatten().for_each(|number| args.number(number));
-            args.number(grains.tick());
+            let [weight, burst] = [cost, grains.burst()].map(|cells| weight(&grains, cells));
+            [weight[0], weight[1], weight[2], burst[0], burst[1], burst[2], grains.tick()]
         }
         Shape::FixedWindow { limit, per } | Shape::SlidingWindow { limit, per } => {
-            [limit.into(), per.get(), at].into_iter().for_each(|number| args.number(number));
+            [limit.into(), per.get(), at, 0, 0, 0, 0]
         }
-        Shape::Calendar { limit, boundaries } => {
-            [limit.into(), 0, at].into_iter().for_each(|number| args.number(number));
-            boundaries.into_iter().for_each(|boundary| args.number(boundary.get()));
+        Shape::Calendar { limit, boundaries: [start, middle, end] } => {
+            [limit.into(), 0, at, start.get(), middle.get(), end.get(), 0]
         }
         Shape::Log { limit, per } => {
-            let numbers = [limit.into(), per.get(), at, width(per) as u64];
-            numbers.into_iter().for_each(|number| args.number(number));
+            [limit.into(), per.get(), at, width(per) as u64, 0, 0, 0]
         }
-    }
-    while args.len() < from + SHAPE_FIELDS {
-        args.push(b"");
+    };
+    for field in fields {
+        args.number(field);
     }
 }
 

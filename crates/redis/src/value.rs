@@ -87,13 +87,13 @@ fn read_counts<const N: usize>(value: &[u8]) -> Option<(u64, [u64; N])> {
     let mut counts = [0; N];
     for count in &mut counts {
         let (digits, others) = rest.split_at_checked(COUNT)?;
-        *count = digits.parse().ok().filter(|&count| count <= u64::from(u32::MAX))?;
+        *count = digits.parse().ok().filter(|&count| u32::try_from(count).is_ok())?;
         rest = others;
     }
     Some((start.parse().ok()?, counts))
 }
 
-/// The tick that an event's word stands for, and the words of its cells.
+/// The words of a log.
 #[derive(Clone, Copy)]
 struct Words {
     width: usize,
@@ -105,13 +105,13 @@ impl Words {
         1 << (8 * self.width - 1)
     }
 
-    fn read(self, bytes: &[u8]) -> u64 {
-        bytes.iter().fold(0, |word, &byte| word << 8 | u64::from(byte))
-    }
-
     fn write(self, word: u64, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&word.to_be_bytes()[8 - self.width..]);
     }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 /// Reads a log by recording its events anew.
@@ -120,7 +120,7 @@ fn read_log(per: Span, value: &[u8]) -> Option<State> {
     let policy = Policy::new(Kind::SlidingLog, Quota::new(u32::MAX, per)).ok()?;
     let words = Words { width: width(per) };
     let (head, events) = value.split_at_checked(LOG_HEAD)?;
-    let latest = words.read(&head[8..15]);
+    let latest = number(&head[8..15]);
     let mut state = policy.fresh();
     let mut pending: Option<(u64, u64)> = None;
     let mut record = |event: Option<(u64, u64)>| -> Option<()> {
@@ -130,7 +130,7 @@ fn read_log(per: Span, value: &[u8]) -> Option<State> {
         decision.verdict.passes().then_some(())
     };
     for word in events.chunks(words.width) {
-        let word = words.read(word);
+        let word = number(word);
         if let (1, Some((_, cells))) = (word % 2, &mut pending) {
             *cells += word / 2;
             continue;

@@ -113,7 +113,7 @@ impl Gather {
             drop(turn);
             return answers.pop().unwrap_or_else(no_answer);
         }
-        self.queue(lane, request, (now, deadline))?.await.unwrap_or_else(|_| no_answer())
+        self.queue(&lane, request, (now, deadline))?.await.unwrap_or_else(|_| no_answer())
     }
 
     /// The same, to be waited for later.
@@ -125,20 +125,20 @@ impl Gather {
         let lane = self.lane(self.wire.lane_of(request.slot));
         let now = self.clock.now();
         let deadline = now.after(Span::from(within));
-        let answered = self.queue(lane, request, (now, deadline))?;
+        let answered = self.queue(&lane, request, (now, deadline))?;
         Ok(async move { answered.await.unwrap_or_else(|_| no_answer()) })
     }
 
     /// Puts a request into the queue of its server, and sees to it that somebody takes it.
     fn queue(
         self: &Arc<Self>,
-        lane: Arc<Lane>,
+        lane: &Arc<Lane>,
         request: Request,
         (now, deadline): (Tick, Tick),
     ) -> Result<oneshot::Receiver<Answer>, StoreError> {
         let (answer, answered) = oneshot::channel();
         let start = lane.enter(Job::new(request, deadline, answer), now)?;
-        self.start(&lane, start);
+        self.start(lane, start);
         Ok(answered)
     }
 

@@ -67,7 +67,7 @@ impl Trip<'_> {
     fn script(&self, requests: &[Request], call: &Call) -> ScriptCall {
         let now = self.gather.judged_by.as_ref().map(|clock| clock.now());
         let written = call::write(&call.runs(requests), now, self.gather.slack_millis);
-        ScriptCall::of(DECIDE.script(written.form), call.slot, &written.keys, &written.args)
+        ScriptCall::new(DECIDE.script(written.form), call.slot, &written.keys, &written.args)
     }
 
     /// In a cluster one call for each slot; otherwise one for all.

@@ -29,7 +29,7 @@ impl RedisStore {
         for kept in kept {
             let Some(limit) = request.limits.get(kept.limit) else { continue };
             let (keys, args) = self.moved(limit, judged, &kept)?;
-            let call = ScriptCall::of(&CARRY, request.slot, &keys, &args);
+            let call = ScriptCall::new(&CARRY, request.slot, &keys, &args);
             let lane = self.gather.wire().lane_of(request.slot);
             let results = self.gather.wire().run(lane, vec![call], self.deadline).await;
             for result in results {

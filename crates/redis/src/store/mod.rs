@@ -319,7 +319,7 @@ impl Judged {
 }
 
 impl From<Decided> for Judged {
-    fn from(Decided { verdict, answers, .. }: Decided) -> Judged {
+    fn from(Decided { verdict, answers }: Decided) -> Judged {
         Judged { verdict, answers, is_remembered: false }
     }
 }

@@ -28,8 +28,12 @@ impl Bench {
         let Written { form, keys, args } = call::write(runs, Some(now), SLACK_MILLIS);
         let script = redis::Script::new(DECIDE.script(form).text());
         let mut invocation = script.prepare_invoke();
-        keys.iter().for_each(|key| drop(invocation.key(key)));
-        args.iter().for_each(|arg| drop(invocation.arg(arg)));
+        for key in keys.iter() {
+            invocation.key(key);
+        }
+        for arg in args.iter() {
+            invocation.arg(arg);
+        }
         let reply: Value = invocation.invoke(&mut self.connection).unwrap();
         let (at, outcomes) = call::read(runs, &reply).unwrap();
         assert_eq!(at, now);

@@ -33,11 +33,11 @@ use self::dial::Dialer;
 use self::info::Wanted;
 use self::keeper::{Way, keep};
 use self::link::Task;
-pub(crate) use self::refusal::{CallError, Lost, Refusal};
-pub(crate) use self::script::{Keys, Script, ScriptCall, slot_of};
+pub(crate) use self::refusal::CallError;
+#[cfg(test)]
+use self::refusal::{Lost, Refusal};
+pub(crate) use self::script::{Script, ScriptCall, slot_of};
 use self::sentinel::Sentinels;
-#[cfg_attr(test, expect(unused_imports, reason = "for the store"))]
-pub(crate) use self::shared::LANES_MAX;
 use self::shared::Shared;
 use self::slots::Slots;
 use crate::error::ConnectError;

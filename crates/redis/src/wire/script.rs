@@ -22,10 +22,6 @@ pub(crate) struct ScriptCall {
     pub(super) command: Cmd,
 }
 
-/// What a script works on. Keys and arguments are bytes alike; this keeps them apart.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Keys<'a, K>(pub(crate) &'a [K]);
-
 impl Script {
     pub(crate) fn new(text: impl Into<String>) -> Script {
         let text = text.into();
@@ -41,32 +37,14 @@ impl Script {
 
 impl ScriptCall {
     /// A call of `script` on keys that all live in `slot`.
-    pub(crate) fn new<K: AsRef<[u8]>, A: AsRef<[u8]>>(
-        script: &'static Script,
-        slot: u16,
-        Keys(keys): Keys<'_, K>,
-        args: &[A],
-    ) -> ScriptCall {
-        let bytes = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
-            + args.iter().map(|arg| arg.as_ref().len()).sum::<usize>();
+    pub(crate) fn new(script: &'static Script, slot: u16, keys: &Flat, args: &Flat) -> ScriptCall {
         // The name, the sum and a small number stand before them.
-        let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), 64 + bytes);
+        let (parts, bytes) = (3 + keys.len() + args.len(), 64 + keys.bytes() + args.bytes());
+        let mut command = Cmd::with_capacity(parts, bytes);
         command.arg("EVALSHA").arg(&script.sha).arg(keys.len());
-        for key in keys {
-            command.arg(key.as_ref());
+        for part in keys.iter().chain(args.iter()) {
+            command.arg(part);
         }
-        for arg in args {
-            command.arg(arg.as_ref());
-        }
-        ScriptCall { script, slot, command }
-    }
-
-    /// The same, from lists that are in one piece already.
-    pub(crate) fn of(script: &'static Script, slot: u16, keys: &Flat, args: &Flat) -> ScriptCall {
-        let bytes = keys.bytes() + args.bytes();
-        let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), 64 + bytes);
-        command.arg("EVALSHA").arg(&script.sha).arg(keys.len());
-        keys.iter().chain(args.iter()).for_each(|part| drop(command.arg(part)));
         ScriptCall { script, slot, command }
     }
 
@@ -123,7 +101,8 @@ mod tests {
     fn the_text_takes_the_place_of_the_name() {
         let script: &'static Script = Box::leak(Box::new(Script::new("return 1")));
         assert_eq!(script.sha, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
-        let call = ScriptCall::new(script, 0, Keys(&["k"]), &["a", "b"]);
+        let call =
+            ScriptCall::new(script, 0, &Flat::from_iter(["k"]), &Flat::from_iter(["a", "b"]));
         let name = format!("EVALSHA {} 1 k a b", script.sha);
         assert_eq!(words(&call.command), name);
         assert_eq!(words(&call.with_text()), "EVAL return 1 1 k a b");

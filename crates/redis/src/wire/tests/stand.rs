@@ -11,8 +11,9 @@ use redis::Value;
 use tidegate_testbed::{Reply, Server};
 use tokio::task::JoinHandle;
 
+use crate::flat::Flat;
 use crate::settings::Settings;
-use crate::wire::{CallError, Keys, Refusal, Script, ScriptCall, Wire, slot_of};
+use crate::wire::{CallError, Refusal, Script, ScriptCall, Wire, slot_of};
 
 /// Longer than any server of a test needs for anything.
 pub(super) const LONG: Duration = Duration::from_secs(20);
@@ -31,7 +32,8 @@ pub(super) fn count(key: &str) -> ScriptCall {
 
 /// A call that adds one to each of several counters in one slot.
 pub(super) fn count_all(keys: &[&str]) -> ScriptCall {
-    ScriptCall::new(&COUNT, slot_of(keys[0].as_bytes()), Keys(keys), &["1"])
+    let (slot, keys) = (slot_of(keys[0].as_bytes()), Flat::from_iter(keys));
+    ScriptCall::new(&COUNT, slot, &keys, &Flat::from_iter(["1"]))
 }
 
 pub(super) fn settings(url: &str) -> Settings {

@@ -1,0 +1,186 @@
+//! Building a fleet's limiter: its rules in plain words, and every mistake named.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Policy, QuotaError};
+use tidegate_store::{KeyTooLong, MemoryStore, SystemClock, ToPolicy};
+
+use super::counts::Counts;
+use super::rule::{NamedRule, Scope};
+use super::{FleetChangeError, FleetLimiter, Inner, WithoutStore};
+use crate::error::ConnectError;
+use crate::key::FleetKey;
+use crate::rule::FleetRule;
+use crate::settings::Settings;
+use crate::store::RedisStore;
+
+/// Builds a [`FleetLimiter`].
+#[derive(Debug)]
+#[must_use]
+pub struct FleetLimiterBuilder {
+    rules: Vec<Asked>,
+    deadline: Option<Duration>,
+    local_keys_max: usize,
+}
+
+/// A rule as it was asked for.
+#[derive(Debug)]
+struct Asked {
+    name: Box<str>,
+    for_all: bool,
+    policy: Result<Policy, QuotaError>,
+    without: WithoutStore,
+    remembers_refusals: Option<bool>,
+}
+
+impl FleetLimiterBuilder {
+    /// Keys that are counted here while Redis does not answer.
+    const LOCAL_KEYS_MAX: usize = 1_000_000;
+
+    pub(super) fn new() -> FleetLimiterBuilder {
+        let local_keys_max = FleetLimiterBuilder::LOCAL_KEYS_MAX;
+        FleetLimiterBuilder { rules: Vec::new(), deadline: None, local_keys_max }
+    }
+
+    /// A rule that counts each key by itself.
+    pub fn each(self, name: &str, policy: impl ToPolicy) -> FleetLimiterBuilder {
+        self.rule(name, false, policy)
+    }
+
+    /// A rule that counts everybody together, whatever the key.
+    pub fn all(self, name: &str, policy: impl ToPolicy) -> FleetLimiterBuilder {
+        self.rule(name, true, policy)
+    }
+
+    /// What the rule that was added last does while Redis does not answer. Without it, it decides
+    /// by the whole quota in this process: every node then lets that much pass.
+    pub fn without_store(mut self, without: WithoutStore) -> FleetLimiterBuilder {
+        if let Some(rule) = self.rules.last_mut() {
+            rule.without = without;
+        }
+        self
+    }
+
+    /// Whether the rule that was added last refuses again by itself what Redis has refused, until
+    /// time allows it. See [`FleetRule::remember_refusals`].
+    pub fn remember_refusals(mut self, yes: bool) -> FleetLimiterBuilder {
+        if let Some(rule) = self.rules.last_mut() {
+            rule.remembers_refusals = Some(yes);
+        }
+        self
+    }
+
+    /// How long a decision may take before it is made without Redis; 20 ms unless set.
+    pub fn deadline(mut self, deadline: Duration) -> FleetLimiterBuilder {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// The most keys that are counted here while Redis does not answer; a million unless set.
+    pub fn local_keys_max(mut self, keys: usize) -> FleetLimiterBuilder {
+        self.local_keys_max = keys;
+        self
+    }
+
+    /// Connects to `url`, with everything else as it usually is.
+    pub async fn connect(self, url: &str) -> Result<FleetLimiter, FleetBuildError> {
+        let settings = Settings::from_url(url).map_err(FleetBuildError::Connect)?;
+        let mut store = RedisStore::builder(settings);
+        if let Some(deadline) = self.deadline {
+            store = store.deadline(deadline);
+        }
+        self.store(store.connect().await.map_err(FleetBuildError::Connect)?)
+    }
+
+    /// The limiter on a store that is connected already.
+    pub fn store(self, store: RedisStore) -> Result<FleetLimiter, FleetBuildError> {
+        if self.rules.is_empty() {
+            return Err(FleetBuildError::NoRules);
+        }
+        if RedisStore::LIMITS_MAX < self.rules.len() {
+            return Err(FleetBuildError::TooMany);
+        }
+        let store = match self.deadline {
+            Some(deadline) => store.within(deadline),
+            None => store,
+        };
+        let local = MemoryStore::with_keys_max(self.local_keys_max);
+        let mut rules: Vec<NamedRule> = Vec::with_capacity(self.rules.len());
+        for asked in self.rules {
+            if rules.iter().any(|rule| rule.name() == &*asked.name) {
+                return Err(FleetBuildError::SameName(asked.name));
+            }
+            rules.push(asked.named(&local)?);
+        }
+        let (clock, counts) = (SystemClock::new(), Counts::default());
+        Ok(FleetLimiter { inner: Arc::new(Inner { store, rules, local, clock, counts }) })
+    }
+
+    fn rule(mut self, name: &str, for_all: bool, policy: impl ToPolicy) -> FleetLimiterBuilder {
+        let (name, policy) = (name.into(), policy.to_policy());
+        let without = WithoutStore::Local { nodes: 1 };
+        self.rules.push(Asked { name, for_all, policy, without, remembers_refusals: None });
+        self
+    }
+}
+
+impl Asked {
+    fn named(self, local: &MemoryStore) -> Result<NamedRule, FleetBuildError> {
+        let wrong = |name: &str, error| FleetBuildError::Rule(name.into(), error);
+        let policy = self.policy.map_err(FleetChangeError::Quota);
+        let policy = policy.map_err(|error| wrong(&self.name, error))?;
+        let mut rule = FleetRule::new(&self.name, policy);
+        if let Some(yes) = self.remembers_refusals {
+            rule = rule.remember_refusals(yes);
+        }
+        let scope = if self.for_all {
+            Scope::All(FleetKey::new(("all", &*self.name)).map_err(FleetBuildError::NameTooLong)?)
+        } else {
+            Scope::Each
+        };
+        NamedRule::new(rule, scope, self.without, local).map_err(|error| wrong(&self.name, error))
+    }
+}
+
+/// Why there is no limiter.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum FleetBuildError {
+    /// Redis could not be connected to.
+    Connect(ConnectError),
+    /// A rule's name is too long.
+    NameTooLong(KeyTooLong),
+    /// No rule was given.
+    NoRules,
+    /// A rule, by its name, is not possible.
+    Rule(Box<str>, FleetChangeError),
+    /// Two rules have this name.
+    SameName(Box<str>),
+    /// More rules than one request can be judged by.
+    TooMany,
+}
+
+impl fmt::Display for FleetBuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FleetBuildError::Connect(error) => error.fmt(f),
+            FleetBuildError::NameTooLong(error) => error.fmt(f),
+            FleetBuildError::NoRules => {
+                f.write_str("a limiter without rules limits nothing: add one with `each` or `all`")
+            }
+            FleetBuildError::Rule(name, error) => write!(f, "rule `{name}`: {error}"),
+            FleetBuildError::SameName(name) => {
+                write!(f, "two rules are called `{name}`: give each a name of its own")
+            }
+            FleetBuildError::TooMany => write!(
+                f,
+                "more than {} rules: a request is judged by all of them at once; leave some out",
+                RedisStore::LIMITS_MAX
+            ),
+        }
+    }
+}
+
+impl std::error::Error for FleetBuildError {}

@@ -1,0 +1,88 @@
+//! What was decided by what, and a word in the log when Redis did not decide.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_core::{Span, Tick};
+
+use super::By;
+use crate::failure::StoreError;
+
+/// At most one line in the log for this long.
+const LOG_EVERY: Span = Span::from_secs(1);
+
+/// How many decisions were made by what.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct FleetCounts {
+    /// By Redis.
+    pub store: u64,
+    /// Refused here, because Redis had refused it before and only time could change that.
+    pub remembered: u64,
+    /// By this node's share, without Redis.
+    pub local: u64,
+    /// Let through, without Redis.
+    pub open: u64,
+    /// Refused, without Redis.
+    pub closed: u64,
+    /// Of those without Redis: how many may have been charged there all the same.
+    pub unanswered: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    store: AtomicU64,
+    remembered: AtomicU64,
+    local: AtomicU64,
+    open: AtomicU64,
+    closed: AtomicU64,
+    unanswered: AtomicU64,
+    /// When the next line may be written, and how many were left out since the last.
+    log_at: AtomicU64,
+    left_out: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn add(&self, by: By) {
+        let count = match by {
+            By::Store => &self.store,
+            By::Remembered => &self.remembered,
+            By::Local => &self.local,
+            By::Open => &self.open,
+            By::Closed => &self.closed,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a decision without Redis, and says so in the log, but not too often.
+    pub(super) fn add_without(&self, by: By, error: &StoreError, now: Tick) {
+        self.add(by);
+        if !error.is_certain() {
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+        }
+        let log_at = self.log_at.load(Ordering::Relaxed);
+        let next = now.after(LOG_EVERY).get();
+        let is_ours = log_at <= now.get()
+            && self
+                .log_at
+                .compare_exchange(log_at, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if !is_ours {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        tracing::warn!(%error, %by, left_out, "decided without Redis");
+    }
+
+    pub(super) fn read(&self) -> FleetCounts {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        FleetCounts {
+            store: read(&self.store),
+            remembered: read(&self.remembered),
+            local: read(&self.local),
+            open: read(&self.open),
+            closed: read(&self.closed),
+            unanswered: read(&self.unanswered),
+        }
+    }
+}
