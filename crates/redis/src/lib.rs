@@ -16,8 +16,6 @@ mod rule;
 mod script;
 mod settings;
 mod store;
-#[cfg(test)]
-mod tests;
 mod told;
 mod value;
 mod wire;
@@ -33,3 +31,6 @@ pub use crate::limiter::{
 pub use crate::rule::FleetRule;
 pub use crate::settings::{ClientCertificate, Credentials, Protocol, Settings};
 pub use crate::store::{FleetCharge, Judged, RedisStore, StoreBuilder};
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,8 @@
 //!
 //! After a refusal the state that caused it is kept here, and the core is asked instead of Redis,
 //! as long as it refuses. That is exact, because whatever else is charged meanwhile only makes it
-//! worse. Only a refund, a reset or a raise elsewhere makes it better: so nothing is kept for longer
-//! than [`BOUND`], and what this process gives back itself is forgotten here at once.
+//! worse. Only a refund, a reset or a raise elsewhere makes it better: so nothing is kept for
+//! longer than [`BOUND`], and what this process gives back itself is forgotten here at once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher as _};

@@ -64,8 +64,9 @@ impl FleetRule {
 
     /// The same rule with another policy from `now` on: what was consumed is kept.
     ///
-    /// States are carried over when their key is next asked about. Up to sixteen former policies are
-    /// looked for; a key that nobody asked about through more changes counts as fresh.
+    /// States are carried over when their key is next asked about. Up to sixteen former policies
+    /// are looked for; a key that nobody asked about through more changes counts as fresh. A key
+    /// that nobody asked about between a policy and its return is as if it had never gone.
     #[must_use]
     pub fn change(&self, policy: Policy, now: Tick) -> FleetRule {
         let old = &*self.0;

@@ -2,9 +2,9 @@
 //!
 //! Whoever asks while nobody else does sends its request itself, at once. Whoever comes while a
 //! call is under way puts its request into the queue of that server; one task takes all that wait,
-//! makes one call of them, and hands out the answers, while the next ones gather. Nothing ever waits
-//! on purpose, and under load calls grow by themselves. Requests that are alike are decided by one
-//! count.
+//! makes one call of them, and hands out the answers, while the next ones gather. Nothing ever
+//! waits on purpose, and under load calls grow by themselves. Requests that are alike are decided
+//! by one count.
 
 mod lane;
 mod trip;

@@ -2,10 +2,10 @@
 --
 -- plan  limit, per, at (of the receipt), width
 -- value cells in all (4 bytes), words that core's list would take (4), the latest tick seen (7),
---       whether events were ever merged (1); then the events, oldest first. An event is one word of
---       `width` bytes, twice its tick modulo half a word's range, and means one cell; odd words
---       after it add that many halves of cells more. Ticks are whole again by the latest tick, since
---       no event is older than a period, and half a word's range is longer than that.
+--       whether events were ever merged (1); then the events, oldest first. An event is an even
+--       word of `width` bytes, twice the lower bits of its tick, and means one cell; an odd word
+--       after it adds half of itself, rounded down, in cells. Ticks are whole again by the latest
+--       one: no event is older than a period, and as many bits as are kept tell those apart.
 
 local EXACT_MAX = 32768
 local WIDE_CELLS = 262144

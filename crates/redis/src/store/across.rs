@@ -1,10 +1,10 @@
 //! Several limits in different slots of a cluster: reserve, and give back if that was in vain.
 //!
 //! A script sees one slot only. So every slot is asked first, which charges nothing; most refusals
-//! end here, and are free. If all would let it pass, all are charged at once; should one refuse now,
-//! because somebody else was faster, the others give back what they took, each once, by its receipt.
-//! A request passes only if every slot has charged it, so nothing is ever admitted too much; what
-//! may be lost is a charge whose outcome, or whose refund's, nobody knows.
+//! end here, and are free. If all would let it pass, all are charged at once; should one refuse
+//! now, because somebody else was faster, the others give back what they took, each once, by its
+//! receipt. A request passes only if every slot has charged it, so nothing is ever admitted too
+//! much; what may be lost is a charge whose outcome, or whose refund's, nobody knows.
 
 use tidegate_core::Verdict;
 

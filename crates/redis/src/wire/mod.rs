@@ -34,8 +34,6 @@ use self::info::Wanted;
 use self::keeper::{Way, keep};
 use self::link::Task;
 pub(crate) use self::refusal::CallError;
-#[cfg(test)]
-use self::refusal::{Lost, Refusal};
 pub(crate) use self::script::{Script, ScriptCall, slot_of};
 use self::sentinel::Sentinels;
 use self::shared::Shared;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tidegate_testbed::{Cluster, SLOTS, key_in, until};
 
 use super::stand::{LONG, Load, SHORT, Tally, count, count_all, counted, refusal, run, wire};
-use crate::wire::{CallError, Refusal, Wire};
+use crate::wire::refusal::Refusal;
+use crate::wire::{CallError, Wire};
 
 type Outcome = anyhow::Result<()>;
 

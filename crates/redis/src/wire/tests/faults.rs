@@ -6,7 +6,8 @@ use std::time::Duration;
 use tidegate_testbed::{Proxy, Server, until};
 
 use super::stand::{LONG, Load, SHORT, Tally, count, counted, run, until_answered, wire};
-use crate::wire::{CallError, Lost, Refusal};
+use crate::wire::CallError;
+use crate::wire::refusal::{Lost, Refusal};
 
 type Outcome = anyhow::Result<()>;
 

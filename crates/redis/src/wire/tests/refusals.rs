@@ -3,7 +3,8 @@
 use tidegate_testbed::{Server, until};
 
 use super::stand::{LONG, SHORT, Tally, count, counted, refusal, run, until_answered, wire};
-use crate::wire::{CallError, Refusal};
+use crate::wire::CallError;
+use crate::wire::refusal::Refusal;
 
 type Outcome = anyhow::Result<()>;
 

@@ -7,7 +7,8 @@ use tidegate_testbed::{Certificates, Cluster, Sentinels, Server, until};
 use super::stand::{LONG, count, counted, run, settings, wire};
 use crate::error::ConnectError;
 use crate::settings::{ClientCertificate, Protocol};
-use crate::wire::{CallError, Refusal, Wire};
+use crate::wire::refusal::Refusal;
+use crate::wire::{CallError, Wire};
 
 type Outcome = anyhow::Result<()>;
 
