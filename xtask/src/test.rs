@@ -66,7 +66,8 @@ const STEPS: &[Step] = &[
     Step {
         title: "clippy",
         work: Work::Cargo {
-            call: "clippy --workspace --exclude tidegate-bench --all-targets --locked \
+            call: "clippy --workspace --exclude tidegate-bench --all-targets \
+                   --features tidegate/redis --locked \
                    -- -D warnings",
             env: Env::Plain,
         },
@@ -75,7 +76,7 @@ const STEPS: &[Step] = &[
     Step {
         title: "tests",
         work: Work::Tests {
-            call: "test --workspace --exclude tidegate-bench --locked",
+            call: "test --workspace --exclude tidegate-bench --features tidegate/redis --locked",
             env: Env::Plain,
         },
     },
@@ -89,7 +90,8 @@ const STEPS: &[Step] = &[
     Step {
         title: "docs",
         work: Work::Cargo {
-            call: "doc --workspace --exclude tidegate-bench --lib --no-deps --locked",
+            call: "doc --workspace --exclude tidegate-bench --features tidegate/redis --lib \
+                   --no-deps --locked",
             env: Env::StrictDocs,
         },
     },

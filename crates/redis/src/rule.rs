@@ -82,6 +82,26 @@ impl FleetRule {
         FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
     }
 
+    /// The same rule, which had another policy before this process began: states that were left
+    /// under it are carried over as if it had been changed just now.
+    ///
+    /// A node that starts with a new quota does not know the old one by itself, and every key would
+    /// start fresh. Keep the old one here for as long as its states last: an hour for a quota of so
+    /// many an hour.
+    #[must_use]
+    pub fn formerly(&self, policy: Policy) -> FleetRule {
+        let present = &*self.0;
+        let mut formers = present.formers.clone();
+        let id = id(&present.name, policy.shape());
+        if id != present.id && !formers.iter().any(|former| former.id == id) {
+            formers.push(Former { policy, id, ended_at: Tick::MAX });
+            formers.truncate(FleetRule::FORMERS_MAX);
+        }
+        let (name, policy, id) = (present.name.clone(), present.policy, present.id);
+        let remembers_refusals = present.remembers_refusals;
+        FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
+    }
+
     /// The rule's name.
     pub fn name(&self) -> &str {
         &self.0.name

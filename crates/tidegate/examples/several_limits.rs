@@ -7,7 +7,7 @@ fn main() -> Result<(), tidegate::BuildError> {
     let limiter = Limiter::builder()
         .each("per-second", Quota::per_second(2))
         .each("per-day", (Kind::FixedWindow, Quota::per_day(3)))
-        .all("everyone", Quota::per_second(1_000))
+        .all("everyone", Quota::per_hour(1_000))
         .build()?;
 
     for request in 1..=4 {

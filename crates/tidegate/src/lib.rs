@@ -10,6 +10,10 @@ pub use tidegate_store::{
     WakeId,
 };
 
+/// The same decisions for a fleet, on Redis or Valkey.
+#[cfg(feature = "redis")]
+pub use tidegate_redis as redis;
+
 /// The README's examples, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -33,6 +33,7 @@ struct Asked {
     policy: Result<Policy, QuotaError>,
     without: WithoutStore,
     remembers_refusals: Option<bool>,
+    formerly: Vec<Result<Policy, QuotaError>>,
 }
 
 impl FleetLimiterBuilder {
@@ -68,6 +69,15 @@ impl FleetLimiterBuilder {
     pub fn remember_refusals(mut self, yes: bool) -> FleetLimiterBuilder {
         if let Some(rule) = self.rules.last_mut() {
             rule.remembers_refusals = Some(yes);
+        }
+        self
+    }
+
+    /// The policy that the rule that was added last had before this process began: what was
+    /// consumed under it is carried over. See [`FleetRule::formerly`].
+    pub fn formerly(mut self, policy: impl ToPolicy) -> FleetLimiterBuilder {
+        if let Some(rule) = self.rules.last_mut() {
+            rule.formerly.push(policy.to_policy());
         }
         self
     }
@@ -121,7 +131,8 @@ impl FleetLimiterBuilder {
     fn rule(mut self, name: &str, for_all: bool, policy: impl ToPolicy) -> FleetLimiterBuilder {
         let (name, policy) = (name.into(), policy.to_policy());
         let without = WithoutStore::Local { nodes: 1 };
-        self.rules.push(Asked { name, for_all, policy, without, remembers_refusals: None });
+        let (remembers_refusals, formerly) = (None, Vec::new());
+        self.rules.push(Asked { name, for_all, policy, without, remembers_refusals, formerly });
         self
     }
 }
@@ -129,9 +140,13 @@ impl FleetLimiterBuilder {
 impl Asked {
     fn named(self, local: &MemoryStore) -> Result<NamedRule, FleetBuildError> {
         let wrong = |name: &str, error| FleetBuildError::Rule(name.into(), error);
-        let policy = self.policy.map_err(FleetChangeError::Quota);
-        let policy = policy.map_err(|error| wrong(&self.name, error))?;
-        let mut rule = FleetRule::new(&self.name, policy);
+        let checked = |policy: Result<Policy, QuotaError>| {
+            policy.map_err(|error| wrong(&self.name, FleetChangeError::Quota(error)))
+        };
+        let mut rule = FleetRule::new(&self.name, checked(self.policy)?);
+        for policy in self.formerly {
+            rule = rule.formerly(checked(policy)?);
+        }
         if let Some(yes) = self.remembers_refusals {
             rule = rule.remember_refusals(yes);
         }

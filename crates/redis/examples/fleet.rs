@@ -1,0 +1,38 @@
+//! One set of limits for many nodes, and what happens while Redis is away.
+//!
+//! Give the address of a Redis or Valkey server: `cargo run --example fleet redis://127.0.0.1:6379`
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use tidegate_core::Quota;
+use tidegate_redis::{FleetLimiter, WithoutStore};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
+
+    // Two nodes of a fleet: they share nothing but the server.
+    let (here, there) = (node(&url).await?, node(&url).await?);
+    for request in 1..=4 {
+        let node = if request % 2 == 1 { &here } else { &there };
+        let answer = node.decide(("client", "ada")).await;
+        println!("request {request}: {}", if answer.verdict().passes() { "passes" } else { "no" });
+    }
+
+    // Who was refused is refused again without asking Redis, until time allows it.
+    let again = there.decide(("client", "ada")).await;
+    println!("again: by {}", again.by());
+    println!("bob has {} left", here.key(("client", "bob")).peek().await.decision().remaining);
+    Ok(())
+}
+
+async fn node(url: &str) -> Result<FleetLimiter, Box<dyn std::error::Error>> {
+    let limiter = FleetLimiter::builder()
+        .each("per-client", Quota::per_hour(3))
+        // While Redis does not answer, each of two nodes lets half of it pass.
+        .without_store(WithoutStore::Local { nodes: 2 })
+        .all("everyone", Quota::per_second(10_000))
+        .without_store(WithoutStore::Open)
+        .connect(url)
+        .await?;
+    Ok(limiter)
+}

@@ -1,0 +1,28 @@
+//! At most so many at the same time, over all nodes of a fleet.
+//!
+//! Give the address of a Redis or Valkey server: `cargo run --example permits redis://127.0.0.1`
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use tidegate_core::{Kind, Quota, Span};
+use tidegate_redis::FleetLimiter;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
+    // A permit whose holder vanishes comes back after its lease: ten seconds.
+    let lease = Span::from_secs(10);
+    let limiter = FleetLimiter::builder()
+        .each("exports", (Kind::Concurrency, Quota::in_flight(2, lease)))
+        .connect(&url)
+        .await?;
+
+    let first = limiter.key("acme").enter().await;
+    let second = limiter.key("acme").enter().await;
+    println!("first: {}, second: {}", first.is_ok(), second.is_ok());
+    println!("third: {}", limiter.key("acme").enter().await.is_ok());
+    if let Ok(permit) = first {
+        permit.release().await?;
+    }
+    println!("after the first is done: {}", limiter.key("acme").enter().await.is_ok());
+    Ok(())
+}
