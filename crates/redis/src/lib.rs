@@ -1,4 +1,4 @@
-//! Tidegate's decisions for a whole fleet, on Redis or Valkey.
+#![doc = include_str!("../../../docs/fleet.md")]
 
 mod breaker;
 mod call;
