@@ -61,6 +61,13 @@ impl Breaker {
         }
     }
 
+    /// Whoever probed has gone away without an answer: the next one may.
+    pub(crate) fn give_up_probe(&mut self) {
+        if let Stage::Probing { .. } = self.stage {
+            self.stage = Stage::Open { until: Tick::default() };
+        }
+    }
+
     /// Whether anybody may ask freely.
     pub(crate) fn is_closed(&self) -> bool {
         self.stage == Stage::Closed
@@ -170,6 +177,18 @@ mod tests {
             assert!(!breaker.failed(at(10), 0));
         }
         assert_eq!(breaker.permit(at(50)), Permission::Probe);
+    }
+
+    #[test]
+    fn a_probe_that_is_given_up_leaves_room_for_the_next() {
+        let mut breaker = Breaker::new();
+        fail_three_times(&mut breaker, 0);
+        breaker.give_up_probe();
+        assert!(matches!(breaker.permit(at(49)), Permission::Refused { .. }));
+        assert_eq!(breaker.permit(at(50)), Permission::Probe);
+        breaker.give_up_probe();
+        assert_eq!(breaker.permit(at(50)), Permission::Probe);
+        assert!(matches!(breaker.permit(at(50)), Permission::Refused { .. }));
     }
 
     #[test]

@@ -53,6 +53,14 @@ impl Request {
         self.limits.iter().any(|limit| is_of(&limit.place))
     }
 
+    /// Whether two of its limits are the same key: a script would charge only one of them.
+    pub(crate) fn names_one_twice(&self) -> bool {
+        let is_before = |(index, limit): (usize, &Limit)| {
+            self.limits[..index].iter().any(|before| before.place == limit.place)
+        };
+        self.limits.iter().enumerate().any(is_before)
+    }
+
     /// How many alike one count may stand for.
     pub(crate) fn most_alike(&self) -> u32 {
         let most = |limit: &Limit| plan::most_alike(limit.rule.policy(), limit.cost);

@@ -98,6 +98,10 @@ impl Lane {
         let mut state = self.lock();
         state.away -= away;
         state.turns -= 1;
+        // Had it been answered, the breaker would know.
+        if state.turns == 0 && state.waiting.is_empty() {
+            state.breaker.give_up_probe();
+        }
         state.start()
     }
 

@@ -91,12 +91,9 @@ impl<'a> FleetAsk<'a> {
             let Present { rule, local } = &part.present;
             let now = self.limiter.now();
             let Some(key) = local_key(&inner.local, part) else { continue };
-            if !inner.store.is_asked(rule, &part.key) {
-                continue;
-            }
             let look = inner.local.peek(local, key, now, 0);
             let owed = look.limit.saturating_sub(look.remaining);
-            if owed == 0 {
+            if owed == 0 || !inner.store.is_asked(rule, &part.key) {
                 continue;
             }
             inner.local.reset(local, key);

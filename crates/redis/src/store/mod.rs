@@ -117,7 +117,8 @@ impl RedisStore {
     ///
     /// In a cluster, limits of different tenants live in different places. Then all are asked
     /// first, and charged in a second round trip; what was charged is given back if one of them has
-    /// filled up in between. More than [`RedisStore::LIMITS_MAX`] limits never pass.
+    /// filled up in between. More than [`RedisStore::LIMITS_MAX`] limits never pass, nor does a
+    /// request that names one key of one rule twice.
     pub async fn decide_all(&self, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
         self.judge(Does::Decide, charges).await
     }
@@ -225,6 +226,9 @@ impl RedisStore {
             return Ok(refused);
         }
         let request = self.request(does, charges);
+        if request.names_one_twice() {
+            return Ok(Judged::never());
+        }
         if self.gather.wire().is_cluster() && 1 < request.limits.len() {
             return across::judge(self, does, request).await;
         }
