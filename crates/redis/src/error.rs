@@ -142,7 +142,7 @@ const CHECK_PASSWORD: &str = "put user and password into the URL as `redis://use
 /// Only what Redis 6.2 knows: one word that it does not know makes a server refuse the line.
 const ACL: &str = "it needs EVALSHA, EVAL, GET, PSETEX, DEL, TIME, EXISTS, INFO, and CLUSTER SLOTS \
     and ASKING in a cluster; SCRIPT LOAD is not needed; for example `ACL SETUSER tidegate on \
-    >password ~tidegate:* +evalsha +eval +get +psetex +del +time +exists +info +cluster|slots \
+    >password ~tg:* +evalsha +eval +get +psetex +del +time +exists +info +cluster|slots \
     +asking +client|setname`";
 
 #[cfg(test)]

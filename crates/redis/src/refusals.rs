@@ -42,8 +42,6 @@ type Shard = HashMap<u64, Refused, RandomState>;
 struct Refused {
     request: Request,
     told: SmallVec<[Told; 1]>,
-    /// The whole state, where there is one limit and a word says it all.
-    word: Option<u64>,
     when: When,
 }
 
@@ -120,11 +118,7 @@ impl Refusals {
             self.make_room(&mut shard, when.received);
         }
         let told: SmallVec<_> = found.iter().map(|found| found.told.clone()).collect();
-        let word = match found {
-            [only] => only.told.word(only.policy),
-            _ => None,
-        };
-        let refused = Refused { request: request.clone(), told, word, when };
+        let refused = Refused { request: request.clone(), told, when };
         if shard.insert(hash, refused).is_none() {
             self.count.fetch_add(1, Ordering::Relaxed);
         }
@@ -174,7 +168,7 @@ impl Refused {
     fn knows(&self, charges: &[FleetCharge<'_>]) -> bool {
         let limits = self.request.limits.iter().zip(&self.told).zip(charges);
         let knows = |((limit, told), asked): ((&Limit, &Told), &FleetCharge<'_>)| {
-            let cost = limit.cost == asked.cost || matches!(told, Told::State(_));
+            let cost = limit.cost == asked.cost || !matches!(told, Told::Log(_));
             cost && limit.rule.is(asked.rule) && limit.place.is_of(asked.key)
         };
         self.request.limits.len() == charges.len() && { limits }.all(knows)
@@ -182,9 +176,10 @@ impl Refused {
 
     /// What the core says at our `now`, as long as that is a refusal.
     fn answer(&self, charges: &[FleetCharge<'_>], now: Tick) -> Option<(Verdict, Answers)> {
-        if let ([charge], Some(word)) = (charges, self.word) {
+        // One line is the usual case, and needs no list.
+        if let ([charge], [Told::Word(word)]) = (charges, &self.told[..]) {
             let policy = charge.rule.policy();
-            let decide = |at| policy.decide_word(&mut { word }, at, charge.cost);
+            let decide = |at| policy.decide_word(&mut { *word }, at, charge.cost);
             if decide(self.when.latest(now)).verdict.passes() {
                 return None;
             }

@@ -8,6 +8,8 @@ use crate::value;
 /// What was found of one limit before a script decided by it.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {
+    /// All that is remembered, in one word: judging by it is several times faster.
+    Word(u64),
     /// All that is remembered.
     State(State),
     /// Too much to send, so what the answers need of it.
@@ -42,23 +44,21 @@ impl Told {
     /// Reads what the script says of a limit.
     pub(crate) fn read(policy: &Policy, bytes: &[u8]) -> Option<Told> {
         if let Shape::Log { .. } = policy.shape() {
-            LogTold::read(bytes).map(Told::Log)
-        } else {
-            value::read(policy, bytes).map(Told::State)
+            return LogTold::read(bytes).map(Told::Log);
         }
-    }
-
-    /// The state as one word, where that is all of it: judging by it is several times faster.
-    pub(crate) fn word(&self, policy: &Policy) -> Option<u64> {
-        match self {
-            Told::State(state) if policy.words() == 1 => Some(policy.pack(state)[0]),
-            _ => None,
+        if policy.words() == 1 {
+            return value::read_words(policy, bytes).map(|[word, _]| Told::Word(word));
         }
+        value::read(policy, bytes).map(Told::State)
     }
 
     /// What the limit says of a cost, by itself.
     pub(crate) fn peek(&mut self, policy: &Policy, now: Tick, cost: u32) -> Decision {
         match self {
+            Told::Word(word) => {
+                let verdict = policy.decide_word(&mut { *word }, now, cost).verdict;
+                Decision { verdict, ..policy.decide_word(&mut { *word }, now, 0) }
+            }
             Told::State(state) => policy.peek(state, now, cost),
             Told::Log(log) => log.decision(policy, now, log.judge(policy, now, cost)),
         }
@@ -67,6 +67,12 @@ impl Told {
     /// The same, and charges what passes.
     fn decide(&mut self, policy: &Policy, now: Tick, cost: u32) -> One {
         match self {
+            Told::Word(word) => {
+                let decision = policy.decide_word(word, now, cost);
+                // A line is charged when it is asked.
+                let receipt = decision.verdict.passes().then(|| Receipt::new(now, cost));
+                One { decision, receipt }
+            }
             Told::State(state) => {
                 let (decision, receipt) = policy.decide_with_receipt(state, now, cost);
                 One { decision, receipt }

@@ -16,21 +16,32 @@ pub(crate) fn read(policy: &Policy, value: &[u8]) -> Option<State> {
     if value.is_empty() {
         return Some(policy.fresh());
     }
+    if let Shape::Log { per, .. } = policy.shape() {
+        return read_log(per, value);
+    }
+    read_words(policy, value).map(|words| policy.unpack(words))
+}
+
+/// The same as [`Policy::pack`] would pack it; a log has no words.
+pub(crate) fn read_words(policy: &Policy, value: &[u8]) -> Option<[u64; 2]> {
+    if value.is_empty() {
+        return Some([0; 2]);
+    }
     match policy.shape() {
-        Shape::Line(grains) => read_line(&grains, value).map(|words| policy.unpack(words)),
+        Shape::Line(grains) => read_line(&grains, value),
         Shape::FixedWindow { per, .. } => {
             let (start, [used]) = read_counts(value)?;
-            Some(policy.unpack([start.checked_mul(per.get())?, used]))
+            Some([start.checked_mul(per.get())?, used])
         }
         Shape::Calendar { .. } => {
             let (start, [used]) = read_counts(value)?;
-            Some(policy.unpack([start, used]))
+            Some([start, used])
         }
         Shape::SlidingWindow { per, .. } => {
             let (start, [last, this]) = read_counts(value)?;
-            Some(policy.unpack([start.checked_mul(per.get())?, last << 32 | this]))
+            Some([start.checked_mul(per.get())?, last << 32 | this])
         }
-        Shape::Log { per, .. } => read_log(per, value),
+        Shape::Log { .. } => None,
     }
 }
 

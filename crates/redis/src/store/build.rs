@@ -30,11 +30,11 @@ impl StoreBuilder {
     const TEST_SLACK_MILLIS: u64 = 86_400_000;
 
     pub(super) fn new(settings: Settings) -> StoreBuilder {
-        let (prefix, deadline) = ("tidegate:".into(), StoreBuilder::DEADLINE);
+        let (prefix, deadline) = ("tg:".into(), StoreBuilder::DEADLINE);
         StoreBuilder { settings, prefix, deadline, judged_by: None }
     }
 
-    /// What the name of every key starts with; `tidegate:` unless set.
+    /// What the name of every key starts with; `tg:` unless set; short, because every key has it.
     ///
     /// Stores with different prefixes share a server without seeing each other.
     pub fn prefix(mut self, prefix: &str) -> StoreBuilder {

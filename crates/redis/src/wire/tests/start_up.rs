@@ -102,7 +102,7 @@ async fn a_user_needs_no_more_than_we_say() -> Outcome {
         let words: Vec<_> = ["ACL", "SETUSER"].into_iter().chain(line.split(' ')).collect();
         server.must(&words)
     };
-    allow("poor on >pw ~tidegate:* +evalsha +get")?;
+    allow("poor on >pw ~tg:* +evalsha +get")?;
     let error = Wire::connect(&settings(&format!("redis://poor:pw@127.0.0.1:{port}"))).await;
     let error = error.unwrap_err();
     assert!(matches!(error, ConnectError::NoPermission { .. }), "{error:?}");
@@ -112,7 +112,7 @@ async fn a_user_needs_no_more_than_we_say() -> Outcome {
     allow(line)?;
     allow("tidegate +incrby")?;
     let wire = wire(&format!("redis://tidegate:password@127.0.0.1:{port}")).await;
-    let answer = run(&wire, count("tidegate:k"), LONG).await;
+    let answer = run(&wire, count("tg:k"), LONG).await;
     assert!(answer.is_ok(), "{answer:?}");
     let answer = run(&wire, count("other"), LONG).await;
     assert!(matches!(answer, Err(CallError::NotRun(Refusal::NoPermission(_)))), "{answer:?}");
