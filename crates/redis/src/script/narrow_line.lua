@@ -23,6 +23,9 @@ local slack, weight, weight_parts = ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0
 local full, full_parts, paid = now + ARGV[5], ARGV[6] + 0, ARGV[7] + 0
 local counts = ARGV[8]
 
+-- Most keys of a call are as good as fresh, and come to the same value: it is written out once.
+local same, same_parts, same_value, same_millis
+
 local reply = {now}
 for index = 1, #KEYS do
   local name, try = KEYS[index], 1
@@ -54,15 +57,19 @@ for index = 1, #KEYS do
     try = math.floor((passed + too_many) / 2)
   end
   if kept then
-    local lives = kept - now
-    if paid == 1 then
-      kept = string.format('%d', kept)
-    else
-      if 0 < kept_parts then lives = lives + 1 end
-      kept = string.format('%d%03d', kept, kept_parts)
+    if kept ~= same or kept_parts ~= same_parts then
+      local lives = kept - now
+      if paid == 1 then
+        same_value = string.format('%d', kept)
+      else
+        if 0 < kept_parts then lives = lives + 1 end
+        same_value = string.format('%d%03d', kept, kept_parts)
+      end
+      -- The format rounds down, so it is rounded up; as a number it would take longer.
+      same_millis = string.format('%d', (lives + 999) / 1000 + slack)
+      same, same_parts = kept, kept_parts
     end
-    -- Rounded down by the format, so that it is rounded up. Numbers would take longer than texts.
-    call('PSETEX', name, string.format('%d', (lives + 999) / 1000 + slack), kept)
+    call('PSETEX', name, same_millis, same_value)
   end
   reply[2 * index], reply[2 * index + 1] = passed, found
 end
