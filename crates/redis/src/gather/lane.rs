@@ -166,3 +166,93 @@ fn in_time(job: Job, now: Tick) -> Option<Job> {
     let _ = job.answer.send(Err(late));
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use smallvec::SmallVec;
+    use tidegate_core::Span;
+    use tokio::sync::oneshot::Receiver;
+
+    use super::*;
+    use crate::plan::Does;
+
+    fn at(millis: u32) -> Tick {
+        Tick::from_micros(1_000_000).after(Span::from_millis(millis))
+    }
+
+    fn job(deadline: Tick) -> (Job, Receiver<Answer>) {
+        let request = Request { does: Does::Peek, slot: 0, limits: SmallVec::new() };
+        let (answer, answered) = oneshot::channel();
+        (Job::new(request, deadline, answer), answered)
+    }
+
+    /// Has `count` join, and says how often somebody had to be started.
+    fn enter(lane: &Lane, count: usize) -> usize {
+        let start = |_| lane.enter(job(at(20)).0, at(0)).unwrap();
+        { 0..count }.map(start).filter(|start| *start == Start::Needed).count()
+    }
+
+    #[test]
+    fn whoever_comes_first_goes_alone_and_others_wait_for_it() {
+        let lane = Lane::new(0);
+        assert!(lane.enter_alone(at(0)).unwrap());
+        assert!(!lane.enter_alone(at(0)).unwrap());
+        assert_eq!(enter(&lane, 3), 0);
+        assert_eq!(lane.leave(1), Start::Needed);
+        let (jobs, start) = lane.take_waiting(0, at(0));
+        assert_eq!((jobs.len(), start), (3, Start::NotNeeded));
+        assert_eq!(lane.leave(3), Start::NotNeeded);
+        assert!(lane.enter_alone(at(0)).unwrap());
+    }
+
+    #[test]
+    fn many_are_split_over_two_calls_and_never_over_three() {
+        let lane = Lane::new(0);
+        assert!(lane.enter_alone(at(0)).unwrap());
+        assert_eq!(enter(&lane, 63), 1);
+        // 63 wait and one is away: half of 64 go now, the others with the next.
+        let (jobs, start) = lane.take_waiting(0, at(0));
+        assert_eq!((jobs.len(), start), (32, Start::NotNeeded));
+        assert_eq!(lane.leave(1), Start::Needed);
+        assert_eq!(lane.take_waiting(0, at(0)).0.len(), 31);
+        assert_eq!(enter(&lane, 100), 0);
+    }
+
+    #[test]
+    fn a_call_takes_no_more_than_its_bound_and_a_queue_no_more_than_its_own() {
+        let lane = Lane::new(0);
+        assert!(lane.enter_alone(at(0)).unwrap());
+        enter(&lane, WAITING_MAX);
+        assert_eq!(lane.enter(job(at(20)).0, at(0)), Err(StoreError::Busy));
+        assert_eq!(lane.take_waiting(0, at(0)).0.len(), CALL_MAX);
+        assert_eq!(enter(&lane, CALL_MAX), 0);
+    }
+
+    #[test]
+    fn who_has_waited_for_too_long_is_refused_and_never_sent() {
+        let lane = Lane::new(0);
+        let (late, mut answered) = job(at(20));
+        lane.enter(late, at(0)).unwrap();
+        lane.enter(job(at(30)).0, at(10)).unwrap();
+        assert_eq!(lane.take_waiting(0, at(20)).0.len(), 1);
+        assert!(matches!(answered.try_recv(), Ok(Err(StoreError::NotCharged(_)))));
+    }
+
+    #[test]
+    fn a_server_that_fails_is_left_alone() {
+        let lane = Lane::new(0);
+        let failures: Vec<bool> = (0..3).map(|_| lane.note(true, at(0), 0)).collect();
+        assert_eq!(failures, [false, false, true]);
+        let resting = Err(StoreError::Resting { retry_after: Span::from_millis(50) });
+        assert_eq!(lane.enter_alone(at(0)), resting);
+        assert_eq!(lane.enter(job(at(20)).0, at(0)), resting.map(|_| Start::Needed));
+        // One may find out; if it goes away without an answer, the next may.
+        assert!(lane.enter_alone(at(50)).unwrap());
+        assert!(lane.enter(job(at(70)).0, at(50)).is_err());
+        assert_eq!(lane.leave(1), Start::NotNeeded);
+        assert!(lane.enter_alone(at(51)).unwrap());
+        assert!(!lane.note(false, at(52), 0));
+        assert_eq!(lane.leave(1), Start::NotNeeded);
+        assert!(lane.is_asked());
+    }
+}
