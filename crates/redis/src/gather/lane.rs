@@ -231,8 +231,8 @@ mod tests {
     #[test]
     fn who_has_waited_for_too_long_is_refused_and_never_sent() {
         let lane = Lane::new(0);
-        let (late, mut answered) = job(at(20));
-        lane.enter(late, at(0)).unwrap();
+        let (overdue, mut answered) = job(at(20));
+        lane.enter(overdue, at(0)).unwrap();
         lane.enter(job(at(30)).0, at(10)).unwrap();
         assert_eq!(lane.take_waiting(0, at(20)).0.len(), 1);
         assert!(matches!(answered.try_recv(), Ok(Err(StoreError::NotCharged(_)))));
