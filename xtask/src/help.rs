@@ -20,7 +20,7 @@ Usage: cargo xtask <command>
   bench <decide|memory|pause|redis> [args...]
              Tidegate beside its peers, in one run; `redis` beside published scripts, on a
              server that it starts. Needs an idle machine. Minutes to build the peers, then
-             as long as the measurement says: `redis` four minutes.
+             as long as the measurement says: `redis` three minutes.
 
   mutants [args...]
              Breaks tidegate-core in every small way and sees whether a test notices; what

@@ -32,7 +32,7 @@ pub(crate) fn run(effort: Effort) -> Result<Report> {
 const ABOUT: &str = "The store beside the scripts that articles publish, \
     called by EVALSHA over one multiplexed connection of the same client library. \
     Every key was asked about before. \
-    Median of seven rounds of a second; in every round each side runs in turn. \
+    Median of fifteen rounds; in every round each side runs in turn for half a second. \
     \"Of plain\" is the median of the rounds' own ratios of decisions per second: \
     trust it more than the numbers beside it, which move with the machine's load. \
     \"Server us\" and \"client us\" are processor time for one decision: \

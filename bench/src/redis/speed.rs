@@ -159,8 +159,9 @@ const HEAD: [&str; 9] = [
     "admitted",
 ];
 const KINDS: [Kind; 2] = [Kind::TokenBucket, Kind::Gcra];
-const ROUNDS: usize = 7;
-const TURN: Duration = Duration::from_secs(1);
+/// Many and short: what else the machine does then falls on both sides of a round.
+const ROUNDS: usize = 15;
+const TURN: Duration = Duration::from_millis(500);
 /// A sixteenth of a turn is played before the timer starts.
 const WARM_UP: u32 = 16;
 const WARM_UP_ROUND: u64 = 0;
