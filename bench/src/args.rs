@@ -1,4 +1,4 @@
-//! The command line, read by hand: three commands and three switches.
+//! The command line, read by hand: four commands and three switches.
 
 use crate::memory;
 use crate::setting::Effort;
@@ -21,6 +21,7 @@ pub(crate) enum Command {
         keys: u64,
     },
     Pause,
+    Redis,
     Help,
 }
 
@@ -38,6 +39,7 @@ impl Args {
                 "decide" => args.command = Command::Decide,
                 "memory" => args.command = Command::Memory,
                 "pause" => args.command = Command::Pause,
+                "redis" => args.command = Command::Redis,
                 "help" | "--help" | "-h" => return Ok(Self { command: Command::Help, ..args }),
                 "--json" => args.json = true,
                 "--quick" => args.effort = Effort::Quick,
@@ -70,6 +72,8 @@ Commands:
   memory   Resident bytes for each key, every subject in a process of its own
   pause    The longest single call while ten million keys come and go,
            and what ten million idle keys cost a busy one
+  redis    Decisions per second of the Redis store, and bytes for each key in Redis, beside
+           the scripts that articles publish; starts a redis-server of its own
 
 Switches:
   --quick  A twentieth of the work: shows that it runs, not how fast anything is
@@ -97,6 +101,8 @@ mod tests {
         let args =
             Args { command: Command::Decide, effort: Effort::Quick, json: true, write: false };
         check("--json decide --quick", Ok(args));
+        let args = Args { command: Command::Redis, effort: Effort::Full, json: false, write: true };
+        check("redis --write", Ok(args));
     }
 
     #[test]

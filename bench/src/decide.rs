@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::figure::{Figure, Unit, own_algorithm};
+use crate::figure::{Figure, Target, Unit, own_algorithm};
 use crate::key::Key;
 use crate::order;
 use crate::report::{Report, Table};
@@ -209,7 +209,7 @@ fn figures(workload: &Workload, column: &[Row]) -> Vec<Figure> {
             name: format!("decide/{}/{algorithm}", workload.name),
             value: ratio_at_once(workload, row, base(column)),
             unit: Unit::Ratio,
-            target,
+            target: Target::AtMost(target),
         })
         .collect()
 }

@@ -2,19 +2,26 @@
 
 use std::fmt;
 
-/// One measured number and the most that it may be.
+/// One measured number and what it is held to.
 #[derive(Debug, Clone)]
 pub(crate) struct Figure {
     pub(crate) name: String,
     /// Not a number if it could not be measured; then it does not hold.
     pub(crate) value: f64,
     pub(crate) unit: Unit,
-    pub(crate) target: f64,
+    pub(crate) target: Target,
+}
+
+/// The bound that a number may reach but not pass.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target {
+    AtMost(f64),
+    AtLeast(f64),
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Unit {
-    /// A time divided by another time of the same run.
+    /// A time or a speed divided by another of the same run.
     Ratio,
     BytesPerKey,
     Microseconds,
@@ -22,7 +29,10 @@ pub(crate) enum Unit {
 
 impl Figure {
     pub(crate) fn holds(&self) -> bool {
-        self.value <= self.target
+        match self.target {
+            Target::AtMost(most) => self.value <= most,
+            Target::AtLeast(least) => self.value >= least,
+        }
     }
 
     /// One JSON object. Names are ours and need no escapes.
@@ -33,9 +43,27 @@ impl Figure {
             r#"{{"name":"{}","value":{value},"unit":"{}","target":{},"holds":{}}}"#,
             self.name,
             self.unit,
-            self.target,
+            self.target.bound(),
             self.holds(),
         )
+    }
+}
+
+impl Target {
+    fn bound(self) -> f64 {
+        match self {
+            Self::AtMost(bound) | Self::AtLeast(bound) => bound,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match self {
+            Self::AtMost(_) => "<=",
+            Self::AtLeast(_) => ">=",
+        };
+        write!(f, "{sign} {}", self.bound())
     }
 }
 
@@ -58,10 +86,13 @@ pub(crate) fn own_algorithm(subject: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    fn figure(name: &str, value: f64, target: Target) -> Figure {
+        Figure { name: name.into(), value, unit: Unit::Ratio, target }
+    }
+
     #[test]
     fn a_figure_on_its_target_holds_and_says_so() {
-        let figure =
-            Figure { name: "decide/hot/gcra".into(), value: 0.6, unit: Unit::Ratio, target: 0.6 };
+        let figure = figure("decide/hot/gcra", 0.6, Target::AtMost(0.6));
         assert_eq!(
             figure.json(),
             r#"{"name":"decide/hot/gcra","value":0.6000,"unit":"ratio","target":0.6,"holds":true}"#
@@ -70,12 +101,20 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_may_be_bounded_from_below() {
+        let figure = figure("redis/hot/gcra", 10.0, Target::AtLeast(10.0));
+        assert!(figure.holds());
+        assert_eq!(figure.target.to_string(), ">= 10");
+        assert!(!Figure { value: 9.9, ..figure }.holds());
+    }
+
+    #[test]
     fn a_figure_that_was_not_measured_does_not_hold() {
-        let figure =
-            Figure { name: "decide/x".into(), value: f64::NAN, unit: Unit::Ratio, target: 1.0 };
-        assert_eq!(
-            figure.json(),
-            r#"{"name":"decide/x","value":null,"unit":"ratio","target":1,"holds":false}"#
-        );
+        for target in [Target::AtMost(1.0), Target::AtLeast(1.0)] {
+            assert_eq!(
+                figure("decide/x", f64::NAN, target).json(),
+                r#"{"name":"decide/x","value":null,"unit":"ratio","target":1,"holds":false}"#
+            );
+        }
     }
 }

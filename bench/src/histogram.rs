@@ -23,6 +23,15 @@ impl Histogram {
         self.longest = self.longest.max(time);
     }
 
+    /// Adds all that another has counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (bin, count) in self.bins.iter_mut().zip(&other.bins) {
+            *bin += count;
+        }
+        self.count += other.count;
+        self.longest = self.longest.max(other.longest);
+    }
+
     pub(crate) fn longest(&self) -> Duration {
         self.longest
     }
@@ -86,5 +95,16 @@ mod tests {
         histogram.add(Duration::from_millis(3));
         assert_eq!(histogram.all_but(10), Duration::from_nanos(20));
         assert_eq!(histogram.longest(), Duration::from_millis(3));
+    }
+
+    #[test]
+    fn a_merged_histogram_has_seen_what_both_have() {
+        let (mut one, mut other) = (Histogram::new(), Histogram::new());
+        one.add(Duration::from_nanos(20));
+        other.add(Duration::from_nanos(30));
+        other.add(Duration::from_nanos(30));
+        one.merge(&other);
+        assert_eq!(one.all_but(3), Duration::from_nanos(30));
+        assert_eq!(one.longest(), Duration::from_nanos(30));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use crate::figure::{Figure, Unit, own_algorithm};
+use crate::figure::{Figure, Target, Unit, own_algorithm};
 use crate::key::Key;
 use crate::report::{Report, Table};
 use crate::setting::{Effort, Quota, Setting};
@@ -30,7 +30,7 @@ pub(crate) fn add_to(report: &mut Report, effort: Effort) {
             name: format!("idle/{algorithm}"),
             value: ratio.median,
             unit: Unit::Ratio,
-            target: RATIO_MAX,
+            target: Target::AtMost(RATIO_MAX),
         }));
     }
     report.tables.push(table);

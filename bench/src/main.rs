@@ -1,7 +1,7 @@
 //! Tidegate beside its peers: the same work, in the same run.
 //!
-//! `subject` holds what is measured, `workload` the traffic; `decide`, `memory` and `pause`
-//! are the commands. Start with `--help`.
+//! `subject` holds what is measured, `workload` the traffic; `decide`, `memory`, `pause`
+//! and `redis` are the commands. Start with `--help`.
 
 #![expect(
     clippy::print_stdout,
@@ -19,6 +19,7 @@ mod machine;
 mod memory;
 mod order;
 mod pause;
+mod redis;
 mod report;
 mod setting;
 mod statistics;
@@ -63,6 +64,7 @@ fn run(args: &Args) -> Result<bool> {
         Command::Decide => ("decide", decide::run(args.effort)),
         Command::Memory => ("memory", memory::run(args.effort)?),
         Command::Pause => ("pause", pause::run(args.effort)?),
+        Command::Redis => ("redis", self::redis::run(args.effort)?),
     };
     if args.effort == Effort::Quick && !args.json {
         println!("A quick run: a twentieth of the keys and of the work.\n");

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::figure::{Figure, Unit, own_algorithm};
+use crate::figure::{Figure, Target, Unit, own_algorithm};
 use crate::key::Key;
 use crate::report::{Report, Table};
 use crate::setting::{Effort, Quota, Setting};
@@ -85,7 +85,7 @@ fn figure(contender: &Contender, weight: &Weight) -> Option<Figure> {
         name: format!("memory/{algorithm}"),
         value: weight.per_key,
         unit: Unit::BytesPerKey,
-        target: *target,
+        target: Target::AtMost(*target),
     })
 }
 

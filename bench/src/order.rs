@@ -1,4 +1,5 @@
-//! Which key comes next, drawn before the timer starts.
+//! Which key comes next. `decide` draws before its timer starts; a decision by Redis takes a
+//! thousand times as long as a draw.
 
 /// `length` draws in which every one of `keys` is as likely as any other.
 pub(crate) fn uniform(keys: u32, length: usize, seed: u64) -> Vec<u32> {
@@ -37,9 +38,14 @@ fn shuffled(keys: u32, random: &mut Random) -> Vec<u32> {
 }
 
 /// `SplitMix64`: a few lines, and the same draws on every machine.
-struct Random(u64);
+#[derive(Debug)]
+pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -48,7 +54,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::figure::{Figure, Unit, own_algorithm};
+use crate::figure::{Figure, Target, Unit, own_algorithm};
 use crate::histogram::Histogram;
 use crate::idle;
 use crate::key::Key;
@@ -52,7 +52,7 @@ pub(crate) fn run(effort: Effort) -> Result<Report> {
             name: format!("pause/{algorithm}"),
             value: if waits == 0 { own } else { wall },
             unit: Unit::Microseconds,
-            target: LONGEST_MAX_US,
+            target: Target::AtMost(LONGEST_MAX_US),
         }));
     }
     report.tables.push(table);

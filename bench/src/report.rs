@@ -9,7 +9,7 @@ use crate::machine;
 
 #[derive(Debug)]
 pub(crate) struct Report {
-    about: &'static str,
+    about: String,
     pub(crate) tables: Vec<Table>,
     pub(crate) figures: Vec<Figure>,
 }
@@ -23,8 +23,8 @@ pub(crate) struct Table {
 }
 
 impl Report {
-    pub(crate) fn new(about: &'static str) -> Self {
-        Self { about, tables: Vec::new(), figures: Vec::new() }
+    pub(crate) fn new(about: impl Into<String>) -> Self {
+        Self { about: about.into(), tables: Vec::new(), figures: Vec::new() }
     }
 
     pub(crate) fn holds(&self) -> bool {
@@ -56,7 +56,7 @@ impl Report {
                 figure.name.clone(),
                 format!("{:.3}", figure.value),
                 figure.unit.to_string(),
-                format!("<= {}", figure.target),
+                figure.target.to_string(),
                 if figure.holds() { "yes" } else { "NO" }.to_owned(),
             ]);
         }

@@ -17,7 +17,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
 
 fn call(args: &[String]) -> Result<Vec<&str>> {
     if args.is_empty() {
-        bail!("bench needs to know what to measure: decide, memory or pause");
+        bail!("bench needs to know what to measure: decide, memory, pause or redis");
     }
     let mut call =
         vec!["run", "--profile", "bench", "--locked", "--package", "tidegate-bench", "--"];

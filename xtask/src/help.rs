@@ -17,9 +17,10 @@ Usage: cargo xtask <command>
   tidy       Only the house rules: dependency arrows, rooms, file form, names, documents.
              Needs git. Seconds.
 
-  bench <decide|memory|pause> [args...]
-             Tidegate beside its peers, in one run. Needs an idle machine. Minutes to build
-             the peers, then as long as the measurement says.
+  bench <decide|memory|pause|redis> [args...]
+             Tidegate beside its peers, in one run; `redis` beside published scripts, on a
+             server that it starts. Needs an idle machine. Minutes to build the peers, then
+             as long as the measurement says: `redis` three minutes.
 
   mutants [args...]
              Breaks tidegate-core in every small way and sees whether a test notices; what
@@ -40,5 +41,10 @@ mod tests {
             let taught = HELP.lines().any(|line| line.starts_with(&format!("  {command} ")));
             assert!(taught, "{command}");
         }
+    }
+
+    #[test]
+    fn every_measurement_is_taught() {
+        assert!(HELP.contains("bench <decide|memory|pause|redis>"));
     }
 }
