@@ -15,18 +15,7 @@ impl Flat {
 
     /// Adds a number in decimal.
     pub(crate) fn number(&mut self, number: u64) {
-        let mut digits = [0; 20];
-        let mut from = digits.len();
-        let mut left = number;
-        loop {
-            from -= 1;
-            digits[from] = b'0' + u8::try_from(left % 10).unwrap_or(0);
-            left /= 10;
-            if left == 0 {
-                break;
-            }
-        }
-        self.push(&digits[from..]);
+        self.push(decimal(number, &mut [0; 20]));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -41,6 +30,20 @@ impl Flat {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+}
+
+/// A number in decimal: several times faster than the standard way, which can do so much more.
+pub(crate) fn decimal(number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut from = digits.len();
+    let mut left = number;
+    loop {
+        from -= 1;
+        digits[from] = b'0' + u8::try_from(left % 10).unwrap_or(0);
+        left /= 10;
+        if left == 0 {
+            return &digits[from..];
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use sha1_smol::Sha1;
 use tidegate_store::{Key, KeyTooLong};
 
 use crate::digest::{self, DIGEST};
+use crate::flat::decimal;
 
 /// Whom we count, and with whom its limits live together.
 ///
@@ -173,6 +174,21 @@ impl fmt::Write for KeyText {
     }
 }
 
+macro_rules! small_numbers {
+    ($($number:ty),*) => {$(
+        impl KeyPart for $number {
+            #[inline]
+            fn write(&self, text: &mut KeyText) {
+                let mut digits = [0; 20];
+                let digits = decimal(u64::from(*self), &mut digits);
+                text.push(str::from_utf8(digits).unwrap_or_default());
+            }
+        }
+    )*};
+}
+
+small_numbers!(u8, u16, u32, u64);
+
 macro_rules! numbers {
     ($($number:ty),*) => {$(
         impl KeyPart for $number {
@@ -184,7 +200,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+numbers!(u128, usize, i8, i16, i32, i64, i128, isize);
 
 macro_rules! tuples {
     ($(($first:ident $(, $other:ident)+)),*) => {$(

@@ -6,6 +6,7 @@
 //! waits on purpose, and under load calls grow by themselves. Requests that are alike are decided
 //! by one count.
 
+mod eager;
 mod lane;
 mod trip;
 

@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use tidegate_core::Tick;
 use tidegate_store::Clock;
 
+use super::eager::eagerly;
 use super::lane::Lane;
 use super::{Answer, Decided, Gather, Reply};
 use crate::call::{self, Outcome, Request, Run};
@@ -46,7 +47,8 @@ impl Trip<'_> {
         let scripts = calls.iter().map(|call| self.script(requests, call)).collect();
         let sent = gather.now();
         let within = Duration::from(deadline.since(gather.clock.now()));
-        let results = gather.wire.run(self.lane.number(), scripts, within).await;
+        let run = gather.wire.run(self.lane.number(), scripts, within);
+        let results = eagerly(run, requests.len(), gather.clock).await;
         let received = gather.now();
         let mut answers: Vec<Option<Answer>> = Vec::new();
         answers.resize_with(requests.len(), || None);
