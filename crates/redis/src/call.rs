@@ -6,7 +6,7 @@ use tidegate_core::{Shape, Tick};
 
 use crate::flat::Flat;
 use crate::plan::{self, Does};
-use crate::rule::{FleetRule, Place};
+use crate::rule::{FleetRule, Former, Place};
 use crate::script::{self, Form};
 use crate::told::{Found, Told};
 
@@ -16,6 +16,15 @@ pub(crate) struct Limit {
     pub(crate) rule: FleetRule,
     pub(crate) place: Place,
     pub(crate) cost: u32,
+    /// How many former policies may still have left a state.
+    pub(crate) formers: usize,
+}
+
+impl Limit {
+    /// The former policies that may still have left a state, latest first.
+    pub(crate) fn formers(&self) -> &[Former] {
+        &self.rule.formers()[..self.formers]
+    }
 }
 
 /// The limits of a request: mostly one.
@@ -40,8 +49,9 @@ pub(crate) struct Run<'a> {
 impl Request {
     /// Whether both ask the same of the same keys.
     pub(crate) fn is_like(&self, other: &Request) -> bool {
-        let alike =
-            |(a, b): (&Limit, &Limit)| a.cost == b.cost && a.place == b.place && a.rule.is(&b.rule);
+        let alike = |(a, b): (&Limit, &Limit)| {
+            a.cost == b.cost && a.formers == b.formers && a.place == b.place && a.rule.is(&b.rule)
+        };
         self.does == other.does
             && self.limits.len() == other.limits.len()
             && self.limits.iter().zip(&other.limits).all(alike)
@@ -105,9 +115,12 @@ fn simple<'a>(runs: &[Run<'a>]) -> Option<&'a Limit> {
     let first = runs.first()?.request.limits.first()?;
     let is_simple = |run: &Run<'_>| {
         let [limit] = &run.request.limits[..] else { return false };
-        run.request.does == Does::Decide && limit.cost == first.cost && limit.rule.is(&first.rule)
+        run.request.does == Does::Decide
+            && limit.cost == first.cost
+            && limit.rule.is(&first.rule)
+            && limit.formers == 0
     };
-    let is_plain = 0 < first.cost && first.rule.formers().is_empty();
+    let is_plain = 0 < first.cost;
     (is_plain && runs.iter().all(is_simple)).then_some(first)
 }
 
@@ -135,19 +148,19 @@ fn write_simple(args: &mut Flat, limit: &Limit, runs: &[Run<'_>]) -> Form {
 
 /// What `decide.lua` reads: the distinct plans, and the requests by their plans' places.
 fn write_any(args: &mut Flat, runs: &[Run<'_>]) -> Form {
-    let mut plans: Vec<(&FleetRule, Does, u32)> = Vec::new();
+    let mut plans: Vec<(&FleetRule, Does, u32, usize)> = Vec::new();
     let (mut fields, mut requests) = (Flat::default(), Flat::default());
     for Run { request, count } in runs {
         requests.number((*count).into());
         requests.number(request.limits.len() as u64);
         for limit in &request.limits {
-            let Limit { rule, cost, .. } = limit;
-            let is_it = |(known, does, known_cost): &(&FleetRule, Does, u32)| {
-                known.is(rule) && *does == request.does && known_cost == cost
+            let Limit { rule, cost, formers, .. } = limit;
+            let is_it = |(known, did, had, found): &(&FleetRule, Does, u32, usize)| {
+                known.is(rule) && *did == request.does && had == cost && found == formers
             };
             let place = plans.iter().position(is_it).unwrap_or_else(|| {
-                plan::write(&mut fields, rule.policy(), request.does, *cost, rule.formers().len());
-                plans.push((rule, request.does, *cost));
+                plan::write(&mut fields, rule.policy(), request.does, *cost, *formers);
+                plans.push((rule, request.does, *cost, *formers));
                 plans.len() - 1
             });
             requests.number(place as u64 + 1);
@@ -166,7 +179,7 @@ fn write_any(args: &mut Flat, runs: &[Run<'_>]) -> Form {
 
 fn push_keys(keys: &mut Flat, limit: &Limit) {
     keys.push(&limit.place.name);
-    for former in limit.rule.formers() {
+    for former in limit.formers() {
         keys.push(&limit.place.former(former));
     }
 }
@@ -220,8 +233,9 @@ fn outcome<'a>(
     if passed == -2 {
         let texts: Result<Vec<&[u8]>, Garbled> =
             limits.iter().map(|_| bytes(items.next())).collect();
-        let why = texts?.first().map(|text| String::from_utf8_lossy(text).into_owned());
-        return Ok(Outcome::Unreadable(why.unwrap_or_default()));
+        // Only those that cannot be read say why.
+        let why = texts?.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+        return Ok(Outcome::Unreadable(String::from_utf8_lossy(why).into_owned()));
     }
     if passed == -1 {
         let mut elsewhere = Vec::new();
@@ -235,10 +249,17 @@ fn outcome<'a>(
         limits.iter().try_for_each(|_| bytes(items.next()).map(drop))?;
         return Ok(Outcome::Decided { passed: 0, found });
     }
+    let mut is_readable = true;
     for limit in limits {
         let policy = limit.rule.policy();
-        let told = Told::read(policy, bytes(items.next())?).ok_or(Garbled)?;
-        found.push(Found { policy, cost: limit.cost, told });
+        match Told::read(policy, bytes(items.next())?) {
+            Some(told) => found.push(Found { policy, cost: limit.cost, told }),
+            None => is_readable = false,
+        }
+    }
+    // Lua takes more for a number than we do; that must not concern the other runs.
+    if !is_readable {
+        return Ok(Outcome::Unreadable("not a state".to_owned()));
     }
     Ok(Outcome::Decided { passed: u32::try_from(passed).map_err(|_| Garbled)?, found })
 }

@@ -143,7 +143,7 @@ const CHECK_PASSWORD: &str = "put user and password into the URL as `redis://use
 const ACL: &str = "it needs EVALSHA, EVAL, GET, PSETEX, DEL, TIME, EXISTS, INFO, and CLUSTER SLOTS \
     and ASKING in a cluster; SCRIPT LOAD is not needed; for example `ACL SETUSER tidegate on \
     >password ~tg:* +evalsha +eval +get +psetex +del +time +exists +info +cluster|slots \
-    +asking +client|setname`";
+    +asking +select +client|setname`";
 
 #[cfg(test)]
 mod tests {

@@ -47,10 +47,7 @@ impl StoreError {
 impl From<&CallError> for StoreError {
     fn from(error: &CallError) -> StoreError {
         let text = error.to_string().into();
-        match error {
-            CallError::NotRun(_) => StoreError::NotCharged(text),
-            CallError::Unknown(_) => StoreError::Unknown(text),
-        }
+        if error.is_certain() { StoreError::NotCharged(text) } else { StoreError::Unknown(text) }
     }
 }
 

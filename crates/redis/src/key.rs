@@ -59,13 +59,13 @@ impl FleetKey {
     /// A key that is its own tenant.
     #[inline]
     pub fn new(key: impl KeyPart) -> Result<FleetKey, KeyTooLong> {
-        Ok(FleetKey { tag: readable(&key)?, text: None })
+        Ok(FleetKey { tag: tag(&key)?, text: None })
     }
 
     /// A key of a tenant.
     #[inline]
     pub fn in_tenant(tenant: impl KeyPart, key: impl KeyPart) -> Result<FleetKey, KeyTooLong> {
-        Ok(FleetKey { tag: readable(&tenant)?, text: Some(readable(&key)?) })
+        Ok(FleetKey { tag: tag(&tenant)?, text: Some(readable(&key)?) })
     }
 
     pub(crate) fn tag(&self) -> &str {
@@ -75,6 +75,12 @@ impl FleetKey {
     pub(crate) fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
+}
+
+/// A tenant's name. Empty braces would choose no slot, so nothing is a mark that no text is.
+fn tag(part: &impl KeyPart) -> Result<Readable, KeyTooLong> {
+    let tag = readable(part)?;
+    Ok(if tag.is_empty() { Readable::from("%").unwrap_or_default() } else { tag })
 }
 
 fn readable(part: &impl KeyPart) -> Result<Readable, KeyTooLong> {
@@ -265,6 +271,7 @@ mod tests {
     #[test]
     fn names_stay_short_and_readable() {
         assert_eq!(name(("user", 7)), "(user/7)");
+        assert_eq!(name(""), "%");
         assert_eq!(name("10.0.0.1"), "10.0.0.1");
         assert_eq!(name("x".repeat(4_096)).len(), 23);
         assert!(FleetKey::new("x".repeat(4_097)).is_err());

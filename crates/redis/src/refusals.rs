@@ -33,6 +33,8 @@ pub(crate) struct Refusals {
     hasher: RandomState,
     /// How many are remembered, about: with none, nothing is locked.
     count: AtomicUsize,
+    /// How many of them were refused by several limits, at most.
+    joint: AtomicUsize,
 }
 
 type Shard = HashMap<u64, Refused, RandomState>;
@@ -85,6 +87,7 @@ impl Refusals {
             shards: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::default(),
             count: AtomicUsize::new(0),
+            joint: AtomicUsize::new(0),
         }
     }
 
@@ -109,7 +112,9 @@ impl Refusals {
 
     /// Remembers that `request` was refused by what was found.
     pub(crate) fn remember(&self, request: &Request, found: &[Found<'_>], when: When) {
-        if !remembers(request) {
+        // A log does not say what it will be like later, but for a single cell: still full.
+        let is_vague = |found: &Found<'_>| found.cost != 1 && matches!(found.told, Told::Log(_));
+        if !remembers(request) || found.iter().any(is_vague) {
             return;
         }
         let hash = self.hash(request.limits.iter().map(|limit| limit.place.key()));
@@ -119,20 +124,39 @@ impl Refusals {
         }
         let told: SmallVec<_> = found.iter().map(|found| found.told.clone()).collect();
         let refused = Refused { request: request.clone(), told, when };
+        if 1 < refused.told.len() {
+            self.joint.fetch_add(1, Ordering::Relaxed);
+        }
         if shard.insert(hash, refused).is_none() {
             self.count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Forgets what was refused by any limit of `request`: something was given back.
-    pub(crate) fn forget(&self, request: &Request) {
+    pub(crate) fn forget(&self, request: &Request, now: Tick) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
+        if 0 < self.joint.load(Ordering::Relaxed) {
+            return self.forget_everywhere(request, now);
+        }
+        let hash = self.hash(request.limits.iter().map(|limit| limit.place.key()));
+        if self.shard(hash).remove(&hash).is_some() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The same where some were refused by several limits: they are not found by one key.
+    fn forget_everywhere(&self, request: &Request, now: Tick) {
+        self.joint.store(0, Ordering::Relaxed);
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             let before = shard.len();
-            shard.retain(|_, refused| !refused.request.shares_a_place(request));
+            shard.retain(|_, refused| {
+                now.since(refused.when.sent) < BOUND && !refused.request.shares_a_place(request)
+            });
+            let joint = shard.values().filter(|refused| 1 < refused.told.len()).count();
+            self.joint.fetch_add(joint, Ordering::Relaxed);
             self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
         }
     }
@@ -186,8 +210,13 @@ impl Refused {
             let decision = decide(self.when.earliest(now));
             return Some((decision.verdict, smallvec![One { decision, receipt: None }]));
         }
+        // What has left a log since is not known here.
+        let latest = self.when.latest(now);
+        if self.told.iter().any(|told| told.has_changed_by(latest)) {
+            return None;
+        }
         // Refused even at the latest that it can be there: then it is refused for certain.
-        match self.peek(charges, self.when.latest(now)).0 {
+        match self.peek(charges, latest).0 {
             Verdict::Never => {}
             Verdict::Deny { retry_after } if Span::ZERO < retry_after => {}
             _ => return None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayString;
 use sha1_smol::Sha1;
-use tidegate_core::{Policy, Shape, Tick};
+use tidegate_core::{Policy, Shape, Span, Tick};
 
 use crate::digest;
 use crate::key::FleetKey;
@@ -34,6 +34,24 @@ pub(crate) struct Former {
     pub(crate) policy: Policy,
     pub(crate) id: Id,
     pub(crate) ended_at: Tick,
+}
+
+impl Former {
+    /// When the last state is forgotten that it can have left.
+    fn gone_at(&self) -> Tick {
+        let lives = match self.policy.shape() {
+            Shape::Calendar { .. } => return Tick::MAX,
+            Shape::FixedWindow { per, .. } | Shape::Log { per, .. } => u128::from(per.get()),
+            Shape::SlidingWindow { per, .. } => 2 * u128::from(per.get()),
+            Shape::Line(grains) => {
+                let burst = u128::from(grains.burst()) * u128::from(grains.cell());
+                burst.div_ceil(grains.tick().into())
+            }
+        };
+        // A minute more: not all nodes learn of a change at the same time.
+        let lives = u64::try_from(lives).unwrap_or(u64::MAX).saturating_add(60_000_000);
+        self.ended_at.after(Span::from_micros(lives))
+    }
 }
 
 impl FleetRule {
@@ -114,6 +132,15 @@ impl FleetRule {
 
     pub(crate) fn formers(&self) -> &[Former] {
         &self.0.formers
+    }
+
+    /// How many of them may have left a state that still counts.
+    pub(crate) fn formers_alive(&self, now: impl FnOnce() -> Tick) -> usize {
+        if self.0.formers.is_empty() {
+            return 0;
+        }
+        let now = now();
+        self.0.formers.iter().rposition(|former| now < former.gone_at()).map_or(0, |last| last + 1)
     }
 
     pub(crate) fn remembers_refusals(&self) -> bool {

@@ -52,6 +52,11 @@ impl Told {
         value::read(policy, bytes).map(Told::State)
     }
 
+    /// Whether time has made it another by `now`, so that it says nothing any more.
+    pub(crate) fn has_changed_by(&self, now: Tick) -> bool {
+        matches!(self, Told::Log(log) if log.frees <= now)
+    }
+
     /// What the limit says of a cost, by itself.
     pub(crate) fn peek(&mut self, policy: &Policy, now: Tick, cost: u32) -> Decision {
         match self {

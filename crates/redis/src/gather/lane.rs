@@ -40,6 +40,8 @@ struct State {
     turns: u8,
     /// How many requests are under way with them.
     away: usize,
+    /// The latest deadline of all who are here, since nobody was.
+    latest: Tick,
     breaker: Breaker,
 }
 
@@ -50,6 +52,14 @@ pub(super) enum Start {
     NotNeeded,
 }
 
+/// What it means to have joined a queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Entry {
+    pub(super) start: Start,
+    /// Whether somebody here has more time: who cannot wait for that has to watch the clock.
+    pub(super) behind_slower: bool,
+}
+
 impl Job {
     pub(super) fn new(request: Request, deadline: Tick, answer: oneshot::Sender<Answer>) -> Job {
         Job { request, deadline, answer }
@@ -58,7 +68,13 @@ impl Job {
 
 impl Lane {
     pub(super) fn new(number: usize) -> Lane {
-        let state = State { waiting: VecDeque::new(), turns: 0, away: 0, breaker: Breaker::new() };
+        let state = State {
+            waiting: VecDeque::new(),
+            turns: 0,
+            away: 0,
+            latest: Tick::default(),
+            breaker: Breaker::new(),
+        };
         Lane { number, state: Mutex::new(state) }
     }
 
@@ -71,7 +87,7 @@ impl Lane {
     }
 
     /// Takes the turn if nobody is there; then [`Lane::leave`] ends it.
-    pub(super) fn enter_alone(&self, now: Tick) -> Result<bool, StoreError> {
+    pub(super) fn enter_alone(&self, deadline: Tick, now: Tick) -> Result<bool, StoreError> {
         let mut state = self.lock();
         if 0 < state.turns {
             return Ok(false);
@@ -79,18 +95,29 @@ impl Lane {
         permit(&mut state.breaker, now)?;
         state.turns = 1;
         state.away += 1;
+        state.latest = state.latest.max(deadline);
         Ok(true)
     }
 
     /// Joins those who wait.
-    pub(super) fn enter(&self, job: Job, now: Tick) -> Result<Start, StoreError> {
+    pub(super) fn enter(&self, job: Job, now: Tick) -> Result<Entry, StoreError> {
         let mut state = self.lock();
         permit(&mut state.breaker, now)?;
         if WAITING_MAX <= state.waiting.len() {
             return Err(StoreError::Busy);
         }
+        let behind_slower = job.deadline < state.latest;
+        state.latest = state.latest.max(job.deadline);
         state.waiting.push_back(job);
-        Ok(state.start())
+        Ok(Entry { start: state.start(), behind_slower })
+    }
+
+    /// Refuses all who wait: there is nobody who could take them.
+    pub(super) fn refuse_waiting(&self) {
+        let waiting = std::mem::take(&mut self.lock().waiting);
+        for job in waiting {
+            let _ = job.answer.send(Err(StoreError::NotCharged("the runtime has ended".into())));
+        }
     }
 
     /// Ends a turn that had `away` requests under way.
@@ -98,8 +125,9 @@ impl Lane {
         let mut state = self.lock();
         state.away -= away;
         state.turns -= 1;
-        // Had it been answered, the breaker would know.
         if state.turns == 0 && state.waiting.is_empty() {
+            state.latest = Tick::default();
+            // Had a probe been answered, the breaker would know.
             state.breaker.give_up_probe();
         }
         state.start()
@@ -188,27 +216,27 @@ mod tests {
 
     /// Has `count` join, and says how often somebody had to be started.
     fn enter(lane: &Lane, count: usize) -> usize {
-        let start = |_| lane.enter(job(at(20)).0, at(0)).unwrap();
+        let start = |_| lane.enter(job(at(20)).0, at(0)).unwrap().start;
         { 0..count }.map(start).filter(|start| *start == Start::Needed).count()
     }
 
     #[test]
     fn whoever_comes_first_goes_alone_and_others_wait_for_it() {
         let lane = Lane::new(0);
-        assert!(lane.enter_alone(at(0)).unwrap());
-        assert!(!lane.enter_alone(at(0)).unwrap());
+        assert!(lane.enter_alone(at(20), at(0)).unwrap());
+        assert!(!lane.enter_alone(at(20), at(0)).unwrap());
         assert_eq!(enter(&lane, 3), 0);
         assert_eq!(lane.leave(1), Start::Needed);
         let (jobs, start) = lane.take_waiting(0, at(0));
         assert_eq!((jobs.len(), start), (3, Start::NotNeeded));
         assert_eq!(lane.leave(3), Start::NotNeeded);
-        assert!(lane.enter_alone(at(0)).unwrap());
+        assert!(lane.enter_alone(at(20), at(0)).unwrap());
     }
 
     #[test]
     fn many_are_split_over_two_calls_and_never_over_three() {
         let lane = Lane::new(0);
-        assert!(lane.enter_alone(at(0)).unwrap());
+        assert!(lane.enter_alone(at(20), at(0)).unwrap());
         assert_eq!(enter(&lane, 63), 1);
         // 63 wait and one is away: half of 64 go now, the others with the next.
         let (jobs, start) = lane.take_waiting(0, at(0));
@@ -221,7 +249,7 @@ mod tests {
     #[test]
     fn a_call_takes_no_more_than_its_bound_and_a_queue_no_more_than_its_own() {
         let lane = Lane::new(0);
-        assert!(lane.enter_alone(at(0)).unwrap());
+        assert!(lane.enter_alone(at(20), at(0)).unwrap());
         enter(&lane, WAITING_MAX);
         assert_eq!(lane.enter(job(at(20)).0, at(0)), Err(StoreError::Busy));
         assert_eq!(lane.take_waiting(0, at(0)).0.len(), CALL_MAX);
@@ -232,10 +260,22 @@ mod tests {
     fn who_has_waited_for_too_long_is_refused_and_never_sent() {
         let lane = Lane::new(0);
         let (overdue, mut answered) = job(at(20));
-        lane.enter(overdue, at(0)).unwrap();
+        assert!(!lane.enter(overdue, at(0)).unwrap().behind_slower);
         lane.enter(job(at(30)).0, at(10)).unwrap();
         assert_eq!(lane.take_waiting(0, at(20)).0.len(), 1);
         assert!(matches!(answered.try_recv(), Ok(Err(StoreError::NotCharged(_)))));
+    }
+
+    #[test]
+    fn who_comes_behind_somebody_with_more_time_is_told() {
+        let lane = Lane::new(0);
+        assert!(lane.enter_alone(at(1_000), at(0)).unwrap());
+        assert!(lane.enter(job(at(20)).0, at(0)).unwrap().behind_slower);
+        lane.take_waiting(0, at(0));
+        assert_eq!(lane.leave(2), Start::NotNeeded);
+        // Nobody is here any more: whoever comes now waits for nobody.
+        assert!(lane.enter_alone(at(20), at(0)).unwrap());
+        assert!(!lane.enter(job(at(21)).0, at(1)).unwrap().behind_slower);
     }
 
     #[test]
@@ -244,13 +284,13 @@ mod tests {
         let failures: Vec<bool> = (0..3).map(|_| lane.note(true, at(0), 0)).collect();
         assert_eq!(failures, [false, false, true]);
         let resting = Err(StoreError::Resting { retry_after: Span::from_millis(50) });
-        assert_eq!(lane.enter_alone(at(0)), resting);
-        assert_eq!(lane.enter(job(at(20)).0, at(0)), resting.map(|_| Start::Needed));
+        assert_eq!(lane.enter_alone(at(20), at(0)), resting);
+        assert!(matches!(lane.enter(job(at(20)).0, at(0)), Err(StoreError::Resting { .. })));
         // One may find out; if it goes away without an answer, the next may.
-        assert!(lane.enter_alone(at(50)).unwrap());
+        assert!(lane.enter_alone(at(20), at(50)).unwrap());
         assert!(lane.enter(job(at(70)).0, at(50)).is_err());
         assert_eq!(lane.leave(1), Start::NotNeeded);
-        assert!(lane.enter_alone(at(51)).unwrap());
+        assert!(lane.enter_alone(at(20), at(51)).unwrap());
         assert!(!lane.note(false, at(52), 0));
         assert_eq!(lane.leave(1), Start::NotNeeded);
         assert!(lane.is_asked());

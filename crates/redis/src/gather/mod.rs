@@ -11,12 +11,14 @@ mod lane;
 mod trip;
 
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tidegate_core::{Kind, Span, Tick, Verdict};
 use tidegate_store::{Clock, SystemClock};
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use self::lane::{Job, Lane, Start};
@@ -58,6 +60,8 @@ pub(crate) struct Gather {
     slack_millis: u64,
     refusals: Refusals,
     hasher: RandomState,
+    /// By how many ticks the server's clock is ahead of ours.
+    ahead: AtomicI64,
 }
 
 /// How a gather is set up.
@@ -76,6 +80,7 @@ impl Gather {
             slack_millis: setup.slack_millis,
             refusals: Refusals::new(),
             hasher: RandomState::default(),
+            ahead: AtomicI64::new(0),
         }
     }
 
@@ -101,33 +106,52 @@ impl Gather {
         self.lane(self.wire.lane_of(slot)).is_asked()
     }
 
-    /// Has `request` decided, and waits for it for no longer than `within`.
-    pub(crate) async fn ask(self: &Arc<Self>, request: Request, within: Duration) -> Answer {
+    /// The server's clock, as far as it is known here.
+    pub(crate) fn server_now(&self) -> Tick {
+        let now = self.now();
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let by = Span::from_micros(ahead.unsigned_abs());
+        if ahead < 0 {
+            Tick::from_micros(now.get().saturating_sub(by.get()))
+        } else {
+            now.after(by)
+        }
+    }
+
+    /// The tick, by our own clock, by which something is to be done that may take so long.
+    pub(crate) fn deadline(&self, within: Duration) -> Tick {
+        self.clock.now().after(Span::from(within))
+    }
+
+    /// How long there is until then.
+    pub(crate) fn left(&self, deadline: Tick) -> Duration {
+        Duration::from(deadline.since(self.clock.now()))
+    }
+
+    /// Has `request` decided before `deadline`.
+    pub(crate) async fn ask(self: &Arc<Self>, request: Request, deadline: Tick) -> Answer {
         let lane = self.lane(self.wire.lane_of(request.slot));
-        let now = self.clock.now();
-        let deadline = now.after(Span::from(within));
         // Whoever gives up while it is alone leaves its charge behind; a permit must come back.
-        if !lends(&request) && lane.enter_alone(now)? {
-            let turn = Turn { gather: self, lane: &lane, away: 1 };
-            let trip = Trip { gather: self, lane: &lane };
+        if lends(&request) {
+            return self.queue_for_permit(&lane, request, deadline).await;
+        }
+        if lane.enter_alone(deadline, self.clock.now())? {
+            let turn = Turn::new(Arc::clone(self), lane, 1);
+            let trip = Trip { gather: self, lane: &turn.lane };
             let mut answers = trip.take(std::slice::from_ref(&request), deadline).await;
-            drop(turn);
             return answers.pop().unwrap_or_else(no_answer);
         }
-        self.queue(&lane, request, (now, deadline))?.await.unwrap_or_else(|_| no_answer())
+        self.queue(&lane, request, deadline)?.await
     }
 
     /// The same, to be waited for later.
     pub(crate) fn submit(
         self: &Arc<Self>,
         request: Request,
-        within: Duration,
+        deadline: Tick,
     ) -> Result<impl Future<Output = Answer> + use<>, StoreError> {
         let lane = self.lane(self.wire.lane_of(request.slot));
-        let now = self.clock.now();
-        let deadline = now.after(Span::from(within));
-        let answered = self.queue(&lane, request, (now, deadline))?;
-        Ok(async move { answered.await.unwrap_or_else(|_| no_answer()) })
+        self.queue(&lane, request, deadline)
     }
 
     /// Puts a request into the queue of its server, and sees to it that somebody takes it.
@@ -135,18 +159,49 @@ impl Gather {
         self: &Arc<Self>,
         lane: &Arc<Lane>,
         request: Request,
-        (now, deadline): (Tick, Tick),
-    ) -> Result<oneshot::Receiver<Answer>, StoreError> {
+        deadline: Tick,
+    ) -> Result<impl Future<Output = Answer> + use<>, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let start = lane.enter(Job::new(request, deadline, answer), now)?;
-        self.start(lane, start);
-        Ok(answered)
+        let within = self.join(lane, Job::new(request, deadline, answer))?;
+        Ok(answer_within(answered, within))
+    }
+
+    /// Waits for a permit, and gives it back if whoever wanted it has gone away meanwhile.
+    async fn queue_for_permit(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        request: Request,
+        deadline: Tick,
+    ) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let within = self.join(lane, Job::new(request.clone(), deadline, answer))?;
+        let mut wanted = Wanted { gather: self, request: Some(request), answered };
+        let answer = answer_within(&mut wanted.answered, within).await;
+        if answer.is_ok() {
+            wanted.request = None;
+        }
+        answer
+    }
+
+    /// Joins a queue; says how long to wait, if that is to be watched.
+    fn join(self: &Arc<Self>, lane: &Arc<Lane>, job: Job) -> Result<Option<Duration>, StoreError> {
+        let (deadline, now) = (job.deadline, self.clock.now());
+        let entry = lane.enter(job, now)?;
+        self.start(lane, entry.start);
+        // Calls in front are over by their own deadlines; only if those are later is ours watched.
+        Ok(entry.behind_slower.then(|| Duration::from(deadline.since(now))))
     }
 
     /// Starts somebody who takes what waits, if that is needed.
     fn start(self: &Arc<Self>, lane: &Arc<Lane>, start: Start) {
-        if start == Start::Needed {
-            tokio::spawn(fly(Arc::clone(self), Arc::clone(lane)));
+        if start == Start::NotNeeded {
+            return;
+        }
+        let turn = Turn::new(Arc::clone(self), Arc::clone(lane), 0);
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(fly(turn))),
+            // Nobody could be started: the turn ends here, and refuses all who wait.
+            Err(_) => drop(turn),
         }
     }
 
@@ -160,6 +215,12 @@ impl Gather {
             lanes.push(Arc::new(Lane::new(number)));
         }
         Arc::clone(&lanes[number])
+    }
+
+    /// Learns by how much the server's clock is ahead of ours.
+    fn learn(&self, judged: Tick, received: Tick) {
+        let signed = |tick: Tick| i64::try_from(tick.get()).unwrap_or(i64::MAX);
+        self.ahead.store(signed(judged) - signed(received), Ordering::Relaxed);
     }
 
     /// Tells the breaker of a server how a call went; who fails too often is connected to anew.
@@ -180,7 +241,7 @@ impl Gather {
             let limits = std::iter::once(limit).collect();
             let refund = Request { does, slot: request.slot, limits };
             // Whatever becomes of it: it is done once.
-            drop(self.submit(refund, GIVE_BACK_WITHIN));
+            drop(self.submit(refund, self.deadline(GIVE_BACK_WITHIN)));
         }
     }
 }
@@ -195,36 +256,77 @@ fn lends(request: &Request) -> bool {
     request.limits.iter().any(|limit| limit.rule.policy().kind() == Kind::Concurrency)
 }
 
-/// A turn at a server. Whatever becomes of it, those who wait are taken over by another.
-struct Turn<'a> {
-    gather: &'a Arc<Gather>,
-    lane: &'a Arc<Lane>,
-    /// How many requests are under way in this turn.
-    away: usize,
+/// An answer, or that there is none in time.
+async fn answer_within(
+    answered: impl Future<Output = Result<Answer, oneshot::error::RecvError>>,
+    within: Option<Duration>,
+) -> Answer {
+    let Some(within) = within else { return answered.await.unwrap_or_else(|_| no_answer()) };
+    match tokio::time::timeout(within, answered).await {
+        Ok(answer) => answer.unwrap_or_else(|_| no_answer()),
+        Err(_) => Err(StoreError::Unknown("no answer within the deadline".into())),
+    }
 }
 
-impl Drop for Turn<'_> {
+/// A permit that is wanted. If it comes too late, it is given back.
+struct Wanted<'a> {
+    gather: &'a Arc<Gather>,
+    request: Option<Request>,
+    answered: oneshot::Receiver<Answer>,
+}
+
+impl Drop for Wanted<'_> {
     fn drop(&mut self) {
-        self.gather.start(self.lane, self.lane.leave(self.away));
+        // From here on, sending it fails, and whoever sends it gives it back.
+        self.answered.close();
+        if let (Some(request), Ok(answer)) = (self.request.take(), self.answered.try_recv()) {
+            self.gather.give_back(request, answer);
+        }
+    }
+}
+
+/// A turn at a server. Whatever becomes of it, those who wait are taken over by another.
+struct Turn {
+    gather: Arc<Gather>,
+    lane: Arc<Lane>,
+    /// How many requests are under way in this turn.
+    away: usize,
+    /// Whether it ever ran. One that did not will not do so in the hands of another.
+    has_begun: bool,
+}
+
+impl Turn {
+    fn new(gather: Arc<Gather>, lane: Arc<Lane>, away: usize) -> Turn {
+        Turn { gather, lane, away, has_begun: 0 < away }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.has_begun {
+            self.lane.refuse_waiting();
+        }
+        self.gather.start(&self.lane, self.lane.leave(self.away));
     }
 }
 
 /// Takes what waits for a server, call after call, until nothing does.
-async fn fly(gather: Arc<Gather>, lane: Arc<Lane>) {
-    let mut turn = Turn { gather: &gather, lane: &lane, away: 0 };
+async fn fly(mut turn: Turn) {
+    turn.has_begun = true;
     loop {
         // Everybody who is ready to ask does so first, and travels along.
         tokio::task::yield_now().await;
-        let (jobs, start) = lane.take_waiting(turn.away, gather.clock.now());
-        turn.away = jobs.len();
-        gather.start(&lane, start);
+        let Turn { gather, lane, away, .. } = &mut turn;
+        let (jobs, start) = lane.take_waiting(*away, gather.clock.now());
+        *away = jobs.len();
+        gather.start(lane, start);
         if jobs.is_empty() {
             break;
         }
         let deadline = jobs.iter().map(|job| job.deadline).min().unwrap_or_default();
         let (requests, waiting): (Vec<Request>, Vec<oneshot::Sender<Answer>>) =
             jobs.into_iter().map(|job| (job.request, job.answer)).unzip();
-        let answers = Trip { gather: &gather, lane: &lane }.take(&requests, deadline).await;
+        let answers = Trip { gather, lane }.take(&requests, deadline).await;
         for ((request, waiting), answer) in requests.into_iter().zip(waiting).zip(answers) {
             if let Err(unheard) = waiting.send(answer) {
                 gather.give_back(request, unheard);

@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tidegate_core::Tick;
-use tidegate_store::Clock;
 
 use super::eager::eagerly;
 use super::lane::Lane;
@@ -17,7 +15,7 @@ use crate::plan::Does;
 use crate::refusals::When;
 use crate::script::DECIDE;
 use crate::told;
-use crate::wire::ScriptCall;
+use crate::wire::{CallError, ScriptCall};
 
 /// A trip to one server.
 pub(super) struct Trip<'a> {
@@ -42,28 +40,45 @@ struct Group {
 impl Trip<'_> {
     /// Has `requests` decided before `deadline`, and answers each.
     pub(super) async fn take(&self, requests: &[Request], deadline: Tick) -> Vec<Answer> {
-        let gather = self.gather;
-        let calls = self.calls(requests);
-        let scripts = calls.iter().map(|call| self.script(requests, call)).collect();
-        let sent = gather.now();
-        let within = Duration::from(deadline.since(gather.clock.now()));
-        let run = gather.wire.run(self.lane.number(), scripts, within);
-        let results = eagerly(run, requests.len(), gather.clock).await;
-        let received = gather.now();
         let mut answers: Vec<Option<Answer>> = Vec::new();
         answers.resize_with(requests.len(), || None);
-        let mut failed = false;
-        for (call, result) in calls.iter().zip(&results) {
-            match result {
-                Ok(reply) => self.read(requests, call, (reply, sent, received), &mut answers),
-                Err(error) => {
-                    failed = true;
-                    call.refuse(&StoreError::from(error), &mut answers);
+        let mut calls = self.calls(requests);
+        let mut is_out = false;
+        while !calls.is_empty() {
+            let (results, sent, received) = self.run(requests, &calls, deadline).await;
+            let mut again = Vec::new();
+            for (call, result) in calls.into_iter().zip(results) {
+                match result {
+                    Ok(reply) => self.read(requests, &call, (&reply, sent, received), &mut answers),
+                    // A full server takes no charge, but still refuses: each is asked by itself.
+                    Err(error) if error.is_full() && 1 < call.groups.len() => {
+                        again.extend(call.apart(requests));
+                    }
+                    Err(error) => {
+                        is_out |= error.is_outage();
+                        call.refuse(&StoreError::from(&error), &mut answers);
+                    }
                 }
             }
+            calls = again;
         }
-        gather.note(self.lane, failed);
+        self.gather.note(self.lane, is_out);
         answers.into_iter().map(|answer| answer.unwrap_or_else(super::no_answer)).collect()
+    }
+
+    /// Sends all calls in one write; the replies, and the ticks between which they were made.
+    async fn run(
+        &self,
+        requests: &[Request],
+        calls: &[Call],
+        deadline: Tick,
+    ) -> (Vec<Result<redis::Value, CallError>>, Tick, Tick) {
+        let gather = self.gather;
+        let scripts = calls.iter().map(|call| self.script(requests, call)).collect();
+        let sent = gather.now();
+        let run = gather.wire.run(self.lane.number(), scripts, gather.left(deadline));
+        let results = eagerly(run, requests.len(), gather.clock).await;
+        (results, sent, gather.now())
     }
 
     fn script(&self, requests: &[Request], call: &Call) -> ScriptCall {
@@ -72,36 +87,26 @@ impl Trip<'_> {
         ScriptCall::new(DECIDE.script(written.form), call.slot, &written.keys, &written.args)
     }
 
-    /// In a cluster one call for each slot; otherwise one for all.
+    /// One call for all; in a cluster one for each group, because a call with several keys cannot
+    /// be answered while their slot moves.
     fn calls(&self, requests: &[Request]) -> Vec<Call> {
-        let all = 0..requests.len();
-        if !self.gather.wire.is_cluster() {
-            return vec![self.grouped(requests, 0, all.collect())];
-        }
-        let mut by_slot: Vec<(u16, usize)> =
-            all.map(|place| (requests[place].slot, place)).collect();
-        by_slot.sort_unstable();
-        let chunks = by_slot.chunk_by(|(a, _), (b, _)| a == b);
-        let call = |chunk: &[(u16, usize)]| {
-            let places = chunk.iter().map(|&(_, place)| place).collect();
-            self.grouped(requests, chunk[0].0, places)
-        };
-        chunks.map(call).collect()
+        let call = self.grouped(requests);
+        if self.gather.wire.is_cluster() { call.apart(requests) } else { vec![call] }
     }
 
-    /// The call for these places: what is alike is one group.
-    fn grouped(&self, requests: &[Request], slot: u16, places: Vec<usize>) -> Call {
-        let mut call = Call { slot, groups: Vec::new(), members: Vec::with_capacity(places.len()) };
-        if let [place] = places[..] {
-            call.groups.push(Group { first: place, count: 1 });
-            call.members.push((place, 0));
+    /// One call of all requests: what is alike is one group.
+    fn grouped(&self, requests: &[Request]) -> Call {
+        let members = Vec::with_capacity(requests.len());
+        let mut call = Call { slot: 0, groups: Vec::new(), members };
+        if let [_] = requests {
+            call.groups.push(Group { first: 0, count: 1 });
+            call.members.push((0, 0));
             return call;
         }
         let hasher = &self.gather.hasher;
         let mut known: HashMap<u64, usize, RandomState> =
-            HashMap::with_capacity_and_hasher(places.len(), hasher.clone());
-        for place in places {
-            let request = &requests[place];
+            HashMap::with_capacity_and_hasher(requests.len(), hasher.clone());
+        for (place, request) in requests.iter().enumerate() {
             let hash = hasher.hash_one(Alike(request));
             let group = known.get(&hash).copied().filter(|&group| {
                 let Group { first, count } = call.groups[group];
@@ -130,6 +135,7 @@ impl Trip<'_> {
             let error = StoreError::Unknown("the answer cannot be understood".into());
             return call.refuse(&error, answers);
         };
+        self.gather.learn(judged, received);
         let when = When { judged, sent, received };
         let mut tellers: Vec<Teller<'_>> =
             outcomes.into_iter().map(|outcome| Teller { outcome, told: 0 }).collect();
@@ -177,6 +183,20 @@ impl Call {
     fn runs<'a>(&self, requests: &'a [Request]) -> Vec<Run<'a>> {
         let run = |group: &Group| Run { request: &requests[group.first], count: group.count };
         self.groups.iter().map(run).collect()
+    }
+
+    /// A call for each group.
+    fn apart(self, requests: &[Request]) -> Vec<Call> {
+        let alone = |group: Group| Call {
+            slot: requests[group.first].slot,
+            groups: vec![group],
+            members: Vec::new(),
+        };
+        let mut calls: Vec<Call> = self.groups.into_iter().map(alone).collect();
+        for (place, group) in self.members {
+            calls[group].members.push((place, 0));
+        }
+        calls
     }
 
     fn refuse(&self, error: &StoreError, answers: &mut [Option<Answer>]) {

@@ -114,6 +114,7 @@ impl<'a> FleetAsk<'a> {
         for part in parts.iter().filter(|part| matches!(part.named.scope(), Scope::Each)) {
             if let Ok(key) = inner.local.key((part.key.tag(), part.key.text())) {
                 inner.local.reset(&part.present.local, key);
+                inner.local.reset(&part.present.owed, key);
             }
             inner.store.reset(&part.present.rule, &part.key).await?;
         }
@@ -122,8 +123,10 @@ impl<'a> FleetAsk<'a> {
 
     /// Decides by Redis, or without it.
     async fn charged(&self, parts: &Parts<'a>) -> (FleetAnswer<'a>, Charged) {
-        self.repay(parts).await;
-        match self.limiter.inner.store.decide_all(&self.charges(parts)).await {
+        let store = &self.limiter.inner.store;
+        let deadline = store.deadline();
+        self.repay(parts, deadline).await;
+        match store.decide_all_by(&self.charges(parts), deadline).await {
             Ok(judged) => {
                 let answer = self.answer(&judged);
                 let receipts = judged.into_receipts().enumerate();

@@ -8,6 +8,7 @@ use tidegate_core::{Policy, QuotaError};
 use tidegate_store::{KeyTooLong, MemoryStore, SystemClock, ToPolicy};
 
 use super::counts::Counts;
+use super::repay::Repaying;
 use super::rule::{NamedRule, Scope};
 use super::{FleetChangeError, FleetLimiter, Inner, WithoutStore};
 use crate::error::ConnectError;
@@ -124,8 +125,10 @@ impl FleetLimiterBuilder {
             }
             rules.push(asked.named(&local)?);
         }
-        let (clock, counts) = (SystemClock::new(), Counts::default());
-        Ok(FleetLimiter { inner: Arc::new(Inner { store, rules, local, clock, counts }) })
+        let (clock, counts, repaying) =
+            (SystemClock::new(), Counts::default(), Repaying::default());
+        let inner = Inner { store, rules, local, repaying, clock, counts };
+        Ok(FleetLimiter { inner: Arc::new(inner) })
     }
 
     fn rule(mut self, name: &str, for_all: bool, policy: impl ToPolicy) -> FleetLimiterBuilder {

@@ -5,6 +5,7 @@ mod ask;
 mod build;
 mod counts;
 mod pass;
+mod repay;
 mod rule;
 mod without;
 
@@ -19,6 +20,7 @@ pub use self::build::{FleetBuildError, FleetLimiterBuilder};
 use self::counts::Counts;
 pub use self::counts::FleetCounts;
 pub use self::pass::FleetPass;
+use self::repay::Repaying;
 use self::rule::NamedRule;
 pub use self::rule::{FleetChangeError, WithoutStore};
 use crate::failure::StoreError;
@@ -58,6 +60,7 @@ struct Inner {
     rules: Vec<NamedRule>,
     /// Where rules count while Redis does not answer.
     local: MemoryStore,
+    repaying: Repaying,
     clock: SystemClock,
     counts: Counts,
 }
@@ -93,7 +96,7 @@ impl FleetLimiter {
         let policy: Policy = policy.to_policy().map_err(FleetChangeError::Quota)?;
         let named = self.inner.rules.iter().find(|named| named.name() == rule);
         let named = named.ok_or(FleetChangeError::UnknownRule)?;
-        named.change(&self.inner.local, policy, self.now())
+        named.change(&self.inner.local, policy, self.inner.store.server_now())
     }
 
     /// The store that it asks.

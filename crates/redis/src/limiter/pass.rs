@@ -52,27 +52,26 @@ impl FleetPass {
     }
 
     async fn give_back(&mut self, which: impl Fn(Kind) -> bool) -> Result<(), StoreError> {
-        match std::mem::replace(&mut self.charged, Charged::Local(Vec::new())) {
+        let (inner, now) = (&self.limiter.inner, self.limiter.now());
+        let mut done = Ok(());
+        // One by one: if this is given up half-way, dropping the pass does the rest.
+        match &mut self.charged {
             Charged::Local(charged) => {
-                let (local, now) = (&self.limiter.inner.local, self.limiter.now());
-                for (rule, key, receipt) in charged {
+                while let Some((rule, key, receipt)) = charged.pop() {
                     if which(rule.policy().kind()) {
-                        local.refund(&rule, key, now, receipt);
+                        inner.local.refund(&rule, key, now, receipt);
                     }
                 }
-                Ok(())
             }
             Charged::Store(charged) => {
-                let mut done = Ok(());
-                for (rule, key, receipt) in charged {
+                while let Some((rule, key, receipt)) = charged.pop() {
                     if which(rule.policy().kind()) {
-                        let refund = self.limiter.inner.store.refund(&rule, &key, receipt);
-                        done = done.and(refund.await);
+                        done = done.and(inner.store.refund(&rule, &key, receipt).await);
                     }
                 }
-                done
             }
         }
+        done
     }
 }
 

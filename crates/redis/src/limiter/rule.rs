@@ -1,7 +1,7 @@
 //! The rules of a fleet's limiter, and what each does without Redis.
 
 use std::fmt;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick};
 use tidegate_store::{MemoryStore, Rule, TooManyRules};
@@ -19,7 +19,8 @@ pub enum WithoutStore {
     /// Decides by the same policy in this process, at this node's share of the quota.
     ///
     /// With as many nodes as there are, the fleet together stays within the quota. The share of a
-    /// window, a log or a number of permits is rounded down, but is never less than one cell.
+    /// window, a log or a number of permits is rounded down, but is never less than one cell; the
+    /// share of a bucket is never slower than one cell in 366 days.
     Local {
         /// How many nodes share the quota; zero counts as one.
         nodes: u32,
@@ -47,7 +48,10 @@ pub(super) struct NamedRule {
 #[derive(Clone)]
 pub(super) struct Present {
     pub(super) rule: FleetRule,
-    pub(super) local: std::sync::Arc<Rule>,
+    /// By which this node decides while Redis does not answer.
+    pub(super) local: Arc<Rule>,
+    /// What it let pass then, and Redis has not been told of.
+    pub(super) owed: Arc<Rule>,
 }
 
 impl NamedRule {
@@ -58,9 +62,9 @@ impl NamedRule {
         local: &MemoryStore,
     ) -> Result<NamedRule, FleetChangeError> {
         let share = share(rule.policy(), without).map_err(FleetChangeError::Quota)?;
-        let local = local.rule(share).map_err(FleetChangeError::TooMany)?.into();
-        let name = rule.name().into();
-        let present = RwLock::new(Present { rule, local });
+        let counts = || local.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany);
+        let (name, local, owed) = (rule.name().into(), counts()?, counts()?);
+        let present = RwLock::new(Present { rule, local, owed });
         Ok(NamedRule { name, scope, without, present })
     }
 
@@ -92,8 +96,12 @@ impl NamedRule {
     ) -> Result<(), FleetChangeError> {
         let share = share(&policy, self.without).map_err(FleetChangeError::Quota)?;
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
-        let local = local.change(&present.local, share, now).map_err(FleetChangeError::TooMany)?;
-        *present = Present { rule: present.rule.change(policy, now), local: local.into() };
+        let change = |old: &Rule| {
+            let changed = local.change(old, share, now).map_err(FleetChangeError::TooMany);
+            changed.map(Arc::new)
+        };
+        let (local, owed) = (change(&present.local)?, change(&present.owed)?);
+        *present = Present { rule: present.rule.change(policy, now), local, owed };
         Ok(())
     }
 }
@@ -121,7 +129,8 @@ pub(super) fn share(policy: &Policy, without: WithoutStore) -> Result<Policy, Qu
 fn share_of_line(grains: &Grains, nodes: u32) -> Quota {
     let mut cells = grains.tick();
     let mut per = u128::from(grains.cell()) * u128::from(nodes);
-    // Both halved, cells down and time up, until they are in range: the rate only falls.
+    // Both halved, cells down and time up, until they are in range: the rate only falls. Slower
+    // than the slowest quota it cannot be.
     while u128::from(Quota::PER_MAX.get()) < per && 1 < cells {
         (cells, per) = (cells / 2, per.div_ceil(2));
     }

@@ -1,11 +1,11 @@
-//! Without Redis: open, closed, or this node's share; and the way back without a free burst.
+//! Without Redis: open, closed, or this node's share.
 
 use smallvec::SmallVec;
 use tidegate_core::{Decision, Span, Verdict};
 use tidegate_store::{Charge, Key, MemoryStore};
 
 use super::ask::{Charged, FleetAsk, Part, Parts};
-use super::rule::{Present, WithoutStore};
+use super::rule::{WithoutStore, lends};
 use super::{By, COME_BACK_AFTER, FleetAnswer};
 use crate::failure::StoreError;
 
@@ -69,6 +69,13 @@ impl<'a> FleetAsk<'a> {
                     charged.push((parts[index].present.local.clone(), key, receipt));
                 }
             });
+            // Redis is told of it when it is back; permits come back here by themselves.
+            let owes = |(index, _): &&(usize, Key)| !lends(&parts[*index].present.rule);
+            for (index, key) in counted.iter().filter(owes).filter(|_| verdict.passes()) {
+                let owed = &parts[*index].present.owed;
+                let (_, receipt) = local.decide_with_receipt(owed, *key, now, self.cells());
+                charged.extend(receipt.map(|receipt| (owed.clone(), *key, receipt)));
+            }
         } else {
             for (wanted, (index, _)) in wanted.iter().zip(&counted) {
                 each[*index] = local.peek(wanted.rule, wanted.key, now, wanted.cost);
@@ -77,36 +84,9 @@ impl<'a> FleetAsk<'a> {
         }
         (verdict, each, Charged::Local(charged))
     }
-
-    /// Charges to Redis what was let through without it, so that its return is no free burst.
-    ///
-    /// Key by key, as they are asked about. What Redis certainly did not take is kept for the next
-    /// time; what it may have taken is not sent again.
-    pub(super) async fn repay(&self, parts: &Parts<'a>) {
-        let inner = &self.limiter.inner;
-        if inner.local.is_empty() {
-            return;
-        }
-        for part in parts.iter().filter(|part| part.named.is_local()) {
-            let Present { rule, local } = &part.present;
-            let now = self.limiter.now();
-            let Some(key) = local_key(&inner.local, part) else { continue };
-            let look = inner.local.peek(local, key, now, 0);
-            let owed = look.limit.saturating_sub(look.remaining);
-            if owed == 0 || !inner.store.is_asked(rule, &part.key) {
-                continue;
-            }
-            inner.local.reset(local, key);
-            if let Err(error) = inner.store.debit(rule, &part.key, owed).await
-                && error.is_certain()
-            {
-                inner.local.decide(local, key, now, owed);
-            }
-        }
-    }
 }
 
-fn local_key(local: &MemoryStore, part: &Part<'_>) -> Option<Key> {
+pub(super) fn local_key(local: &MemoryStore, part: &Part<'_>) -> Option<Key> {
     local.key((part.key.tag(), part.key.text())).ok()
 }
 

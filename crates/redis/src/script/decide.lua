@@ -90,6 +90,9 @@ local function change(does, chosen)
   for index = 1, #chosen do
     local plan = chosen[index]
     local value, trouble, text = find(plan, key)
+    if not trouble and not plan.shape.fits(plan, value, now, 1) then
+      trouble, text = 'unreadable', 'not a state'
+    end
     places[index], values[index], texts[index] = key, value, text
     why = trouble == 'unreadable' and trouble or why or trouble
     if does == 'x' then
@@ -115,9 +118,13 @@ local function decide_one(plan, count)
   local name = KEYS[key]
   local value, trouble, text = find(plan, key)
   key = key + 1 + plan.formers
-  local passed, new, lives = count, nil, nil
-  if not trouble and 0 < plan.cost then
-    passed, new, lives = plan.shape.decide(plan, value, now, count)
+  local passed, new, lives
+  if not trouble then
+    if 0 < plan.cost then
+      passed, new, lives = plan.shape.decide(plan, value, now, count)
+    else
+      passed = plan.shape.fits(plan, value, now, 1) and count
+    end
     if not passed then trouble, text = 'unreadable', 'not a state' end
   end
   if trouble then return say_not_done({plan}, trouble, {text}) end
@@ -136,9 +143,13 @@ local function decide_all(does, chosen, count)
     local value, trouble, text = find(plan, key)
     names[index], values[index] = KEYS[key], value
     key = key + 1 + plan.formers
-    if not trouble and 0 < plan.cost then
+    if not trouble then
       local fits = plan.shape.fits(plan, value, now, passed)
-      if fits then passed = fits else trouble, text = 'unreadable', 'not a state' end
+      if not fits then
+        trouble, text = 'unreadable', 'not a state'
+      elseif 0 < plan.cost then
+        passed = fits
+      end
     end
     texts[index] = text
     why = trouble == 'unreadable' and trouble or why or trouble

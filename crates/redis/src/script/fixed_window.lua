@@ -3,6 +3,8 @@
 -- plan  limit, per, at (of the receipt), three boundaries; for a calendar, per is 0
 -- value the window's number (or start, for a calendar) and ten digits of what was used
 
+local TWO_YEARS = 63244800000000
+
 local fixed_window = {}
 
 function fixed_window.plan(plan, field)
@@ -52,8 +54,8 @@ local function written(plan, now, start, used)
   local finish, lives = end_of(plan, start), 0
   if 0 < used then
     lives = finish - now
-    -- The last window that the caller gave may go on for as long as it gives no other: one more.
-    if is_overdue(plan, finish) then lives = math.max(0, lives) + finish - plan.middle end
+    -- The last window that the caller gave goes on for as long as it gives no other: two years.
+    if is_overdue(plan, finish) then lives = TWO_YEARS end
   end
   if plan.per ~= 0 then start = start / plan.per end
   return string.format('%d%010d', start, used), lives

@@ -112,7 +112,14 @@ fn address(text: &str, default_port: u16) -> Result<Address, ConnectError> {
         None => default_port,
         Some(port) => match port.parse() {
             Ok(port) if port > 0 => port,
-            _ => return Err(bad(format!("`{port}` is not a port"))),
+            // It may be a password whose host is missing: only digits are said again.
+            _ if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return Err(bad(format!("`{port}` is not a port")));
+            }
+            _ => {
+                let reason = "what follows the last `:` is not a port, or the `@host` is missing";
+                return Err(bad(reason.to_owned()));
+            }
         },
     };
     if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c == '?' || c == '#') {
@@ -229,7 +236,9 @@ mod tests {
         check_bad("localhost:6379", "`://`");
         check_bad("http://h", "`http`");
         check_bad("redis+ring://u:s3cret@h", "`redis+ring`");
-        check_bad("redis://u:s3cret@h:port", "`port`");
+        check_bad("redis://u:s3cret@h:port", "is not a port");
+        check_bad("redis://u:s3cret", "`@host` is missing");
+        check_bad("redis://u:s3cret@h:99999", "`99999`");
         check_bad("redis://u:s3cret@h:0", "`0`");
         check_bad("redis://u:s3cret@", "name a host");
         check_bad("redis://u:s3cret@h/one", "`one`");

@@ -6,7 +6,9 @@
 //! receipt. A request passes only if every slot has charged it, so nothing is ever admitted too
 //! much; what may be lost is a charge whose outcome, or whose refund's, nobody knows.
 
-use tidegate_core::Verdict;
+use std::time::Duration;
+
+use tidegate_core::{Tick, Verdict};
 
 use super::{Judged, RedisStore};
 use crate::call::{Limit, Request};
@@ -15,6 +17,9 @@ use crate::gather::{Decided, Reply};
 use crate::plan::Does;
 use crate::told::{Answers, One};
 use crate::wire::slot_of;
+
+/// Nobody waits for what is given back.
+const GIVE_BACK_WITHIN: Duration = Duration::from_secs(1);
 
 /// Limits of one slot, and where each stands in the request.
 struct Part {
@@ -27,30 +32,31 @@ pub(super) async fn judge(
     store: &RedisStore,
     does: Does,
     request: Request,
+    deadline: Tick,
 ) -> Result<Judged, StoreError> {
     let count = request.limits.len();
     let mut parts = split(request);
     if let [_] = &parts[..] {
         let Some(part) = parts.pop() else { return Ok(Judged::never()) };
-        return store.ask(Request { does, ..part.request }).await.map(Judged::from);
+        return store.ask(Request { does, ..part.request }, deadline).await.map(Judged::from);
     }
-    let looked = ask_all(store, Does::Peek, &parts).await;
+    let looked = ask_all(store, Does::Peek, &parts, deadline).await;
     let looked = looked.into_iter().collect::<Result<Vec<Decided>, StoreError>>()?;
     let together = looked.iter().fold(Verdict::Allow, |all, it| all.and(it.verdict));
     if !together.passes() || does == Does::Peek {
         return Ok(Judged::joined(count, together, &parts, looked));
     }
-    charge(store, count, &parts, looked).await
+    charge(store, (&parts, looked), count, deadline).await
 }
 
 /// Charges all parts; gives everything back if one of them does not pass.
 async fn charge(
     store: &RedisStore,
+    (parts, mut looked): (&[Part], Vec<Decided>),
     count: usize,
-    parts: &[Part],
-    mut looked: Vec<Decided>,
+    deadline: Tick,
 ) -> Result<Judged, StoreError> {
-    let charged = ask_all(store, Does::Decide, parts).await;
+    let charged = ask_all(store, Does::Decide, parts, deadline).await;
     let passed = |it: &Result<Decided, StoreError>| matches!(it, Ok(it) if it.verdict.passes());
     if charged.iter().all(passed) {
         let charged: Vec<Decided> = charged.into_iter().flatten().collect();
@@ -83,8 +89,8 @@ fn give_back(store: &RedisStore, part: &Part, answers: Answers) {
         let limits = std::iter::once(limit.clone()).collect();
         let does = Does::Refund { at: receipt.at() };
         let request = Request { does, slot: part.request.slot, limits };
-        let store = store.clone();
-        tokio::spawn(async move { store.ask(request).await.map(drop) });
+        let (store, deadline) = (store.clone(), store.gather.deadline(GIVE_BACK_WITHIN));
+        tokio::spawn(async move { store.ask(request, deadline).await.map(drop) });
     }
 }
 
@@ -93,10 +99,10 @@ async fn ask_all(
     store: &RedisStore,
     does: Does,
     parts: &[Part],
+    deadline: Tick,
 ) -> Vec<Result<Decided, StoreError>> {
     let requests = || parts.iter().map(|part| Request { does, ..part.request.clone() });
-    let flying: Vec<_> =
-        requests().map(|request| store.gather.submit(request, store.deadline)).collect();
+    let flying: Vec<_> = requests().map(|request| store.gather.submit(request, deadline)).collect();
     let mut results = Vec::with_capacity(parts.len());
     for (flight, request) in flying.into_iter().zip(requests()) {
         results.push(match flight {
@@ -104,8 +110,8 @@ async fn ask_all(
             Ok(answer) => match answer.await {
                 Ok(Reply::Decided(decided)) => Ok(decided),
                 Ok(Reply::Elsewhere { judged, kept }) => {
-                    match store.carry(&request, judged, kept).await {
-                        Ok(()) => store.ask(request).await,
+                    match store.carry(&request, (judged, kept), deadline).await {
+                        Ok(()) => store.ask(request, deadline).await,
                         Err(error) => Err(error),
                     }
                 }

@@ -1,15 +1,16 @@
 //! How a store is set up.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tidegate_store::Clock;
 
 use super::RedisStore;
 use crate::error::ConnectError;
+use crate::flat::Flat;
 use crate::gather::{Gather, Setup};
 use crate::settings::Settings;
-use crate::wire::Wire;
+use crate::wire::{CallError, Refusal, Script, ScriptCall, Wire, slot_of};
 
 /// A store that is not connected yet.
 #[derive(Clone, Debug)]
@@ -19,6 +20,32 @@ pub struct StoreBuilder {
     prefix: Box<str>,
     deadline: Duration,
     judged_by: Option<Arc<dyn Clock>>,
+}
+
+/// What every script does, on a key of ours: a user that may not do it is told at once.
+static TRY: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "redis.call('GET', KEYS[1]) redis.call('EXISTS', KEYS[1]) \
+         redis.call('PSETEX', KEYS[1], 1, '') redis.call('DEL', KEYS[1]) return 1",
+    )
+});
+
+/// Checks that our user may do what scripts do. Whatever else is wrong shows when it matters.
+async fn may_write(wire: &Wire, prefix: &str) -> Result<(), ConnectError> {
+    let name = format!("{prefix}{{%}}try");
+    let mut keys = Flat::default();
+    keys.push(name.as_bytes());
+    let slot = slot_of(name.as_bytes());
+    let call = ScriptCall::new(&TRY, slot, &keys, &Flat::default());
+    let lane = wire.lane_of(slot);
+    for result in wire.run(lane, vec![call], Duration::from_secs(1)).await {
+        if let Err(CallError::NotRun(Refusal::NoPermission(reason))) = result {
+            let address = wire.health().nodes.into_iter().map(|node| node.address).next();
+            let (address, reason) = (address.unwrap_or_default(), reason.to_string());
+            return Err(ConnectError::NoPermission { address, reason });
+        }
+    }
+    Ok(())
 }
 
 impl StoreBuilder {
@@ -60,6 +87,7 @@ impl StoreBuilder {
     /// Connects, and checks that the servers will do.
     pub async fn connect(self) -> Result<RedisStore, ConnectError> {
         let wire = Wire::connect(&self.settings).await?;
+        may_write(&wire, &self.prefix).await?;
         let slack_millis = match self.judged_by {
             Some(_) => StoreBuilder::TEST_SLACK_MILLIS,
             None => StoreBuilder::SLACK_MILLIS,

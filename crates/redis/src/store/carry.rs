@@ -23,15 +23,16 @@ impl RedisStore {
     pub(super) async fn carry(
         &self,
         request: &Request,
-        judged: Tick,
-        kept: Vec<Elsewhere>,
+        (judged, kept): (Tick, Vec<Elsewhere>),
+        deadline: Tick,
     ) -> Result<(), StoreError> {
         for kept in kept {
             let Some(limit) = request.limits.get(kept.limit) else { continue };
             let (keys, args) = self.moved(limit, judged, &kept)?;
             let call = ScriptCall::new(&CARRY, request.slot, &keys, &args);
             let lane = self.gather.wire().lane_of(request.slot);
-            let results = self.gather.wire().run(lane, vec![call], self.deadline).await;
+            let results =
+                self.gather.wire().run(lane, vec![call], self.gather.left(deadline)).await;
             for result in results {
                 // Nothing moved is as good: somebody else has been here, and we look again.
                 let _: Value = result.map_err(|error| StoreError::from(&error))?;
@@ -48,10 +49,12 @@ impl RedisStore {
         kept: &Elsewhere,
     ) -> Result<(Flat, Flat), StoreError> {
         let damaged = || StoreError::Damaged("a state of a former policy".into());
-        let former = limit.rule.formers().get(kept.former).ok_or_else(damaged)?;
+        let former = limit.formers().get(kept.former).ok_or_else(damaged)?;
         let state = value::read(&former.policy, &kept.value).ok_or_else(damaged)?;
-        let state = carried(limit, kept.former, state, judged);
+        let mut state = carried(limit, kept.former, state, judged);
         let policy = limit.rule.policy();
+        // What has left under the present policy must not be written down: its tick would not fit.
+        policy.peek(&mut state, judged, 0);
         let (mut keys, mut args) = (Flat::default(), Flat::default());
         keys.push(&limit.place.name);
         keys.push(&limit.place.former(former));
@@ -70,7 +73,7 @@ impl RedisStore {
 
 /// A state of the former policy number `from`, carried through all that came after it.
 fn carried(limit: &Limit, from: usize, mut state: State, judged: Tick) -> State {
-    let formers = limit.rule.formers();
+    let formers = limit.formers();
     for place in (0..=from).rev() {
         let old = &formers[place];
         let next = place.checked_sub(1).map_or(limit.rule.policy(), |place| &formers[place].policy);

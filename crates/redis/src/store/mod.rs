@@ -7,13 +7,13 @@ mod carry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Decision, Policy, Receipt, Span, Verdict};
+use tidegate_core::{Decision, Policy, Receipt, Span, Tick, Verdict};
 
 pub use self::build::StoreBuilder;
 use crate::call::{Limit, Limits, Request};
 use crate::error::ConnectError;
 use crate::failure::StoreError;
-use crate::gather::{Decided, Gather, Reply};
+use crate::gather::{Answer, Decided, Gather, Reply};
 use crate::health::Health;
 use crate::key::FleetKey;
 use crate::plan::Does;
@@ -120,12 +120,21 @@ impl RedisStore {
     /// filled up in between. More than [`RedisStore::LIMITS_MAX`] limits never pass, nor does a
     /// request that names one key of one rule twice.
     pub async fn decide_all(&self, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
-        self.judge(Does::Decide, charges).await
+        self.decide_all_by(charges, self.gather.deadline(self.deadline)).await
+    }
+
+    /// The same before `deadline`, by our own clock.
+    pub(crate) async fn decide_all_by(
+        &self,
+        charges: &[FleetCharge<'_>],
+        deadline: Tick,
+    ) -> Result<Judged, StoreError> {
+        self.judge(Does::Decide, charges, deadline).await
     }
 
     /// What [`RedisStore::decide_all`] would answer, without charging.
     pub async fn peek_all(&self, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
-        self.judge(Does::Peek, charges).await
+        self.judge(Does::Peek, charges, self.gather.deadline(self.deadline)).await
     }
 
     /// What [`RedisStore::decide`] would answer, without charging.
@@ -144,34 +153,17 @@ impl RedisStore {
         &self,
         charges: &[FleetCharge<'_>],
     ) -> Vec<Result<Decision, StoreError>> {
-        let mut flying = Vec::with_capacity(charges.len());
-        for charge in charges {
-            let charge = std::slice::from_ref(charge);
-            if let Some(refused) = self.remembered(charge) {
-                flying.push(Ok(Err(refused)));
-                continue;
-            }
-            let request = self.request(Does::Decide, charge);
-            let flight = self.gather.submit(request.clone(), self.deadline);
-            flying.push(flight.map(|flight| Ok((request, flight))));
-        }
         let mut decisions = Vec::with_capacity(charges.len());
-        for flight in flying {
-            let judged = match flight {
-                Err(error) => Err(error),
-                Ok(Err(refused)) => Ok(refused),
-                Ok(Ok((request, answer))) => match answer.await {
-                    Ok(Reply::Decided(decided)) => Ok(Judged::from(decided)),
-                    Ok(Reply::Elsewhere { judged, kept }) => {
-                        match self.carry(&request, judged, kept).await {
-                            Ok(()) => self.ask(request).await.map(Judged::from),
-                            Err(error) => Err(error),
-                        }
-                    }
-                    Err(error) => Err(error),
-                },
-            };
-            decisions.push(judged.map(|judged| judged.into_first().decision));
+        for charges in charges.chunks(BATCH_MAX) {
+            let deadline = self.gather.deadline(self.deadline);
+            let flying: Vec<_> = charges.iter().map(|it| self.send(it, deadline)).collect();
+            for flight in flying {
+                let judged = match flight {
+                    Flying::Judged(judged) => judged,
+                    Flying::Asked(request, answer) => self.land(request, answer, deadline).await,
+                };
+                decisions.push(judged.map(|judged| judged.into_first().decision));
+            }
         }
         decisions
     }
@@ -187,22 +179,23 @@ impl RedisStore {
         receipt: Receipt,
     ) -> Result<(), StoreError> {
         let charge = FleetCharge { rule, key, cost: receipt.cost() };
-        self.change(Does::Refund { at: receipt.at() }, &[charge]).await
+        let deadline = self.gather.deadline(self.deadline);
+        self.change(Does::Refund { at: receipt.at() }, charge, deadline).await
     }
 
     /// Makes a key fresh.
     pub async fn reset(&self, rule: &FleetRule, key: &FleetKey) -> Result<(), StoreError> {
-        self.change(Does::Reset, &[FleetCharge { rule, key, cost: 0 }]).await
+        let deadline = self.gather.deadline(self.deadline);
+        self.change(Does::Reset, FleetCharge { rule, key, cost: 0 }, deadline).await
     }
 
     /// Charges what has passed elsewhere, as far as there is room for it.
-    pub async fn debit(
+    pub(crate) async fn debit(
         &self,
-        rule: &FleetRule,
-        key: &FleetKey,
-        cost: u32,
+        charge: FleetCharge<'_>,
+        deadline: Tick,
     ) -> Result<(), StoreError> {
-        self.change(Does::Debit, &[FleetCharge { rule, key, cost }]).await
+        self.change(Does::Debit, charge, deadline).await
     }
 
     /// How the connections are.
@@ -216,7 +209,27 @@ impl RedisStore {
         self.gather.is_asked(request.slot)
     }
 
-    async fn judge(&self, does: Does, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
+    /// The tick by which a decision that begins now is made, by our own clock.
+    pub(crate) fn deadline(&self) -> Tick {
+        self.gather.deadline(self.deadline)
+    }
+
+    /// How long there is until then.
+    pub(crate) fn left(&self, deadline: Tick) -> Duration {
+        self.gather.left(deadline)
+    }
+
+    /// The server's clock, as far as it is known here.
+    pub(crate) fn server_now(&self) -> Tick {
+        self.gather.server_now()
+    }
+
+    async fn judge(
+        &self,
+        does: Does,
+        charges: &[FleetCharge<'_>],
+        deadline: Tick,
+    ) -> Result<Judged, StoreError> {
         if charges.is_empty() || LIMITS_MAX < charges.len() {
             return Ok(Judged::never());
         }
@@ -230,9 +243,9 @@ impl RedisStore {
             return Ok(Judged::never());
         }
         if self.gather.wire().is_cluster() && 1 < request.limits.len() {
-            return across::judge(self, does, request).await;
+            return across::judge(self, does, request, deadline).await;
         }
-        self.ask(request).await.map(Judged::from)
+        self.ask(request, deadline).await.map(Judged::from)
     }
 
     /// The answer, if it has been refused lately and only time can change that.
@@ -242,32 +255,72 @@ impl RedisStore {
     }
 
     /// Does what needs no judging; it may free something that was refused.
-    async fn change(&self, does: Does, charges: &[FleetCharge<'_>]) -> Result<(), StoreError> {
-        let request = self.request(does, charges);
-        self.gather.refusals().forget(&request);
-        let done = self.ask(request.clone()).await.map(drop);
+    async fn change(
+        &self,
+        does: Does,
+        charge: FleetCharge<'_>,
+        deadline: Tick,
+    ) -> Result<(), StoreError> {
+        let request = self.request(does, &[charge]);
+        self.gather.refusals().forget(&request, self.gather.now());
+        let done = self.ask(request.clone(), deadline).await.map(drop);
         // Once more: what was asked meanwhile may have been refused before this was done.
-        self.gather.refusals().forget(&request);
+        self.gather.refusals().forget(&request, self.gather.now());
         done
     }
 
     /// Asks Redis, and carries states over from former policies as it finds them.
-    async fn ask(&self, request: Request) -> Result<Decided, StoreError> {
-        let changed = request.limits.iter().any(|limit| !limit.rule.formers().is_empty());
+    async fn ask(&self, request: Request, deadline: Tick) -> Result<Decided, StoreError> {
+        let changed = request.limits.iter().any(|limit| !limit.formers().is_empty());
         if !changed {
-            return match self.gather.ask(request, self.deadline).await? {
+            return match self.gather.ask(request, deadline).await? {
                 Reply::Decided(decided) => Ok(decided),
                 Reply::Elsewhere { .. } => Err(StoreError::Damaged("no former policy".into())),
             };
         }
         // Each round carries over all that it finds; only others who do the same cause another.
         for _ in 0..CARRIES_MAX {
-            match self.gather.ask(request.clone(), self.deadline).await? {
+            match self.gather.ask(request.clone(), deadline).await? {
                 Reply::Decided(decided) => return Ok(decided),
-                Reply::Elsewhere { judged, kept } => self.carry(&request, judged, kept).await?,
+                Reply::Elsewhere { judged, kept } => {
+                    self.carry(&request, (judged, kept), deadline).await?;
+                }
             }
         }
         Err(StoreError::NotCharged("others change the same key all the time".into()))
+    }
+
+    /// Sends one of many, or answers it at once.
+    fn send(
+        &self,
+        charge: &FleetCharge<'_>,
+        deadline: Tick,
+    ) -> Flying<impl Future<Output = Answer> + use<>> {
+        let charge = std::slice::from_ref(charge);
+        if let Some(refused) = self.remembered(charge) {
+            return Flying::Judged(Ok(refused));
+        }
+        let request = self.request(Does::Decide, charge);
+        match self.gather.submit(request.clone(), deadline) {
+            Ok(answer) => Flying::Asked(request, answer),
+            Err(error) => Flying::Judged(Err(error)),
+        }
+    }
+
+    /// Waits for one of many.
+    async fn land(
+        &self,
+        request: Request,
+        answer: impl Future<Output = Answer>,
+        deadline: Tick,
+    ) -> Result<Judged, StoreError> {
+        match answer.await? {
+            Reply::Decided(decided) => Ok(Judged::from(decided)),
+            Reply::Elsewhere { judged, kept } => {
+                self.carry(&request, (judged, kept), deadline).await?;
+                self.ask(request, deadline).await.map(Judged::from)
+            }
+        }
     }
 
     fn request(&self, does: Does, charges: &[FleetCharge<'_>]) -> Request {
@@ -275,6 +328,7 @@ impl RedisStore {
             rule: charge.rule.clone(),
             place: charge.rule.place(&self.prefix, charge.key),
             cost: charge.cost,
+            formers: charge.rule.formers_alive(|| self.gather.server_now()),
         };
         let limits: Limits = charges.iter().map(limit).collect();
         let slot = match &limits[..] {
@@ -283,6 +337,15 @@ impl RedisStore {
         };
         Request { does, slot, limits }
     }
+}
+
+/// The most requests of a batch that are on their way at a time.
+const BATCH_MAX: usize = 1_024;
+
+/// One of many: on its way, or judged already.
+enum Flying<F> {
+    Asked(Request, F),
+    Judged(Result<Judged, StoreError>),
 }
 
 /// How often a request is asked again because states were carried over.

@@ -158,7 +158,7 @@ impl Trace {
 
     fn step(&self, does: Does, cost: u32, rng: &mut Rng) -> Step {
         let place = self.rule.place("t:", &self.key);
-        let limit = Limit { rule: self.rule.clone(), place, cost };
+        let limit = Limit { rule: self.rule.clone(), place, cost, formers: 0 };
         let request = Request { does, slot: 0, limits: std::iter::once(limit).collect() };
         let count = if rng.one_in(4) { 1 + rng.below_u32(40) } else { 1 };
         let count = count.min(request.most_alike());

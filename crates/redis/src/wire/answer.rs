@@ -43,7 +43,7 @@ impl Answer {
             "NOSCRIPT" => Answer::NoScript,
             "MOVED" => redirect(details).map_or_else(|| other(error), Answer::Moved),
             "ASK" => redirect(details).map_or_else(|| other(error), Answer::Ask),
-            "TRYAGAIN" => Answer::Later(Refusal::ClusterDown),
+            "TRYAGAIN" => Answer::Later(Refusal::SlotMoves),
             "BUSY" => Answer::Later(Refusal::Busy),
             "CLUSTERDOWN" => Answer::Elsewhere(Refusal::ClusterDown),
             "LOADING" => Answer::Elsewhere(Refusal::Loading),
@@ -115,7 +115,7 @@ mod tests {
         check("MOVED 3999 127.0.0.1:6381", &Answer::Moved(at("127.0.0.1", 6381)));
         check("MOVED 3999 :6381", &Answer::Moved(at("", 6381)));
         check("ASK 3999 ::1:6381", &Answer::Ask(at("::1", 6381)));
-        check("TRYAGAIN Multiple keys request", &Answer::Later(Refusal::ClusterDown));
+        check("TRYAGAIN Multiple keys request", &Answer::Later(Refusal::SlotMoves));
         check("CLUSTERDOWN Hash slot not served", &Answer::Elsewhere(Refusal::ClusterDown));
         check("BUSY Redis is busy running a script.", &Answer::Later(Refusal::Busy));
         check("LOADING Redis is loading", &Answer::Elsewhere(Refusal::Loading));

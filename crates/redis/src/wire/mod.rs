@@ -33,7 +33,7 @@ use self::dial::Dialer;
 use self::info::Wanted;
 use self::keeper::{Way, keep};
 use self::link::Task;
-pub(crate) use self::refusal::CallError;
+pub(crate) use self::refusal::{CallError, Refusal};
 pub(crate) use self::script::{Script, ScriptCall, slot_of};
 use self::sentinel::Sentinels;
 use self::shared::Shared;

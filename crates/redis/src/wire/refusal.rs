@@ -28,13 +28,15 @@ pub(crate) enum Refusal {
     Busy,
     /// There was no connection in time; why the last one ended.
     NotConnected(Arc<str>),
-    /// The cluster has no owner for the slot, or moves it.
+    /// The cluster has no owner for the slot.
     ClusterDown,
+    /// The slot moves, and some of the call's keys are here and others there.
+    SlotMoves,
     /// Servers send us round in circles.
     TooManyRedirects,
     /// The user may not run it; what the server said.
     NoPermission(Arc<str>),
-    /// The script itself failed. It wrote what it wrote before: ours write last of all.
+    /// The script itself failed: it did not finish, and may have written before.
     Script(Arc<str>),
     /// Whatever else the server said.
     Other(Arc<str>),
@@ -47,6 +49,34 @@ pub(crate) enum Lost {
     TimedOut,
     /// The connection ended between call and answer.
     Disconnected(Arc<str>),
+}
+
+impl CallError {
+    /// Whether the server is in no state to answer anybody, and better left alone for a while.
+    pub(crate) fn is_outage(&self) -> bool {
+        match self {
+            CallError::Unknown(_) => true,
+            CallError::NotRun(refusal) => matches!(
+                refusal,
+                Refusal::Loading
+                    | Refusal::ReadOnly
+                    | Refusal::Busy
+                    | Refusal::NotConnected(_)
+                    | Refusal::ClusterDown
+                    | Refusal::TooManyRedirects
+            ),
+        }
+    }
+
+    /// Whether the server took nothing because it is full.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, CallError::NotRun(Refusal::OutOfMemory))
+    }
+
+    /// Whether the call certainly did nothing.
+    pub(crate) fn is_certain(&self) -> bool {
+        !matches!(self, CallError::Unknown(_) | CallError::NotRun(Refusal::Script(_)))
+    }
 }
 
 impl fmt::Display for CallError {
@@ -79,6 +109,9 @@ impl fmt::Display for Refusal {
             Refusal::ClusterDown => {
                 f.write_str("no server of the cluster owns the slot; check `CLUSTER INFO`")
             }
+            Refusal::SlotMoves => f.write_str(
+                "the slot moves to another server, and the keys are not yet together there",
+            ),
             Refusal::TooManyRedirects => f.write_str(
                 "the cluster's servers disagree on who owns the slot; run `redis-cli \
                              --cluster check`",

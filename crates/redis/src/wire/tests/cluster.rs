@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tidegate_testbed::{Cluster, SLOTS, key_in, until};
 
 use super::stand::{LONG, Load, SHORT, Tally, count, count_all, counted, refusal, run, wire};
-use crate::wire::refusal::Refusal;
-use crate::wire::{CallError, Wire};
+use crate::wire::{CallError, Refusal, Wire};
 
 type Outcome = anyhow::Result<()>;
 
@@ -96,7 +95,7 @@ async fn keys_that_are_on_both_sides_of_a_move_wait_for_its_end() -> Outcome {
     cluster.begin_migration(slot, from, to)?;
     // One key is here, the other is nowhere: the server cannot tell where to run it.
     let both = || count_all(&[&one, &other]);
-    assert_eq!(refusal(&wire, both).await, Refusal::ClusterDown);
+    assert_eq!(refusal(&wire, both).await, Refusal::SlotMoves);
     // A key that is not here any more, or not yet, is asked for over there.
     assert!(run(&wire, count(&other), LONG).await.is_ok());
     let both = tokio::spawn({

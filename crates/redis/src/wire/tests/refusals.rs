@@ -3,8 +3,7 @@
 use tidegate_testbed::{Server, until};
 
 use super::stand::{LONG, SHORT, Tally, count, counted, refusal, run, until_answered, wire};
-use crate::wire::CallError;
-use crate::wire::refusal::Refusal;
+use crate::wire::{CallError, Refusal};
 
 type Outcome = anyhow::Result<()>;
 

@@ -13,8 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::flat::Flat;
 use crate::settings::Settings;
-use crate::wire::refusal::Refusal;
-use crate::wire::{CallError, Script, ScriptCall, Wire, slot_of};
+use crate::wire::{CallError, Refusal, Script, ScriptCall, Wire, slot_of};
 
 /// Longer than any server of a test needs for anything.
 pub(super) const LONG: Duration = Duration::from_secs(20);

@@ -7,8 +7,7 @@ use tidegate_testbed::{Certificates, Cluster, Sentinels, Server, until};
 use super::stand::{LONG, count, counted, run, settings, wire};
 use crate::error::ConnectError;
 use crate::settings::{ClientCertificate, Protocol};
-use crate::wire::refusal::Refusal;
-use crate::wire::{CallError, Wire};
+use crate::wire::{CallError, Refusal, Wire};
 
 type Outcome = anyhow::Result<()>;
 

@@ -1,0 +1,124 @@
+//! The way back to Redis without a free burst: what passed without it is charged to it.
+//!
+//! Key by key, as they are asked about. One request repays, and all others for that key wait for
+//! it, so that none is decided by Redis before Redis knows. It is done in a task of its own, so
+//! that it is finished even if whoever began it goes away. What Redis certainly did not take is
+//! still owed; what it may have taken is not sent again. By what this node decides stays as it is:
+//! should Redis go away again, there is no fresh share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidegate_core::Tick;
+use tidegate_store::Key;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::FleetLimiter;
+use super::ask::{FleetAsk, Part, Parts};
+use super::without::local_key;
+use crate::store::FleetCharge;
+
+/// The most keys that are repaid at a time; others are asked about as if nothing were owed.
+const REPAYING_MAX: usize = 16_384;
+
+/// Which key of which rule.
+type Owed = (Box<str>, Key);
+
+/// The keys that are being repaid. Whoever waits for one waits until its semaphore is closed.
+#[derive(Debug, Default)]
+pub(super) struct Repaying {
+    keys: Mutex<HashMap<Owed, Arc<Semaphore>>>,
+}
+
+/// What to do about a key that owes something.
+enum Turn {
+    /// Nobody repays it yet.
+    Ours(Arc<Semaphore>),
+    /// Somebody does.
+    Wait(Arc<Semaphore>),
+    /// Too many are repaid already.
+    Skip,
+}
+
+impl Repaying {
+    fn enter(&self, owed: &Owed) -> Turn {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(done) = keys.get(owed) {
+            return Turn::Wait(Arc::clone(done));
+        }
+        if REPAYING_MAX <= keys.len() {
+            return Turn::Skip;
+        }
+        let done = Arc::new(Semaphore::new(0));
+        keys.insert(owed.clone(), Arc::clone(&done));
+        Turn::Ours(done)
+    }
+
+    fn leave(&self, owed: &Owed) {
+        let done = self.keys.lock().unwrap_or_else(PoisonError::into_inner).remove(owed);
+        if let Some(done) = done {
+            done.close();
+        }
+    }
+}
+
+/// Ends a repayment whatever becomes of it.
+struct Leaving {
+    limiter: FleetLimiter,
+    owed: Owed,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.limiter.inner.repaying.leave(&self.owed);
+    }
+}
+
+impl<'a> FleetAsk<'a> {
+    /// Charges to Redis what was let through without it, for the keys of this request.
+    pub(super) async fn repay(&self, parts: &Parts<'a>, deadline: Tick) {
+        if self.limiter.inner.local.is_empty() {
+            return;
+        }
+        let mut waits = Vec::new();
+        for part in parts.iter().filter(|part| part.named.is_local()) {
+            waits.extend(self.begin(part, deadline));
+        }
+        for done in waits {
+            // Closed when it is done, so there is never one to be had.
+            let _ = timeout(self.limiter.inner.store.left(deadline), done.acquire()).await;
+        }
+    }
+
+    /// Begins to repay a key, if something is owed for it; what to wait for.
+    fn begin(&self, part: &Part<'a>, deadline: Tick) -> Option<Arc<Semaphore>> {
+        let inner = &self.limiter.inner;
+        let key = local_key(&inner.local, part)?;
+        let look = inner.local.peek(&part.present.owed, key, self.limiter.now(), 0);
+        let cost = look.limit.saturating_sub(look.remaining);
+        if cost == 0 || !inner.store.is_asked(&part.present.rule, &part.key) {
+            return None;
+        }
+        let owed = (part.named.name().into(), key);
+        let done = match inner.repaying.enter(&owed) {
+            Turn::Skip => return None,
+            Turn::Wait(done) => return Some(done),
+            Turn::Ours(done) => done,
+        };
+        let leaving = Leaving { limiter: self.limiter.clone(), owed };
+        let (present, fleet_key) = (part.present.clone(), part.key);
+        tokio::spawn(async move {
+            let inner = &leaving.limiter.inner;
+            let charge = FleetCharge { rule: &present.rule, key: &fleet_key, cost };
+            let taken = match inner.store.debit(charge, deadline).await {
+                Ok(()) => true,
+                Err(error) => !error.is_certain(),
+            };
+            if taken {
+                inner.local.reset(&present.owed, key);
+            }
+        });
+        Some(done)
+    }
+}
