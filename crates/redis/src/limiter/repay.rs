@@ -111,7 +111,7 @@ impl<'a> FleetAsk<'a> {
         tokio::spawn(async move {
             let inner = &leaving.limiter.inner;
             let charge = FleetCharge { rule: &present.rule, key: &fleet_key, cost };
-            let taken = match inner.store.debit(charge, deadline).await {
+            let taken = match inner.store.debit_by(charge, deadline).await {
                 Ok(()) => true,
                 Err(error) => !error.is_certain(),
             };

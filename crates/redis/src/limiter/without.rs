@@ -70,8 +70,8 @@ impl<'a> FleetAsk<'a> {
                 }
             });
             // Redis is told of it when it is back; permits come back here by themselves.
-            let owes = |(index, _): &&(usize, Key)| !lends(&parts[*index].present.rule);
-            for (index, key) in counted.iter().filter(owes).filter(|_| verdict.passes()) {
+            let is_told = |(index, _): &&(usize, Key)| !lends(&parts[*index].present.rule);
+            for (index, key) in counted.iter().filter(is_told).filter(|_| verdict.passes()) {
                 let owed = &parts[*index].present.owed;
                 let (_, receipt) = local.decide_with_receipt(owed, *key, now, self.cells());
                 charged.extend(receipt.map(|receipt| (owed.clone(), *key, receipt)));

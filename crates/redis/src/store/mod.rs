@@ -190,7 +190,17 @@ impl RedisStore {
     }
 
     /// Charges what has passed elsewhere, as far as there is room for it.
-    pub(crate) async fn debit(
+    pub async fn debit(
+        &self,
+        rule: &FleetRule,
+        key: &FleetKey,
+        cost: u32,
+    ) -> Result<(), StoreError> {
+        self.debit_by(FleetCharge { rule, key, cost }, self.deadline()).await
+    }
+
+    /// The same before `deadline`, by our own clock.
+    pub(crate) async fn debit_by(
         &self,
         charge: FleetCharge<'_>,
         deadline: Tick,
