@@ -212,8 +212,9 @@ fn outcome<'a>(
     if passed == -2 {
         let texts: Result<Vec<&[u8]>, Garbled> =
             limits.iter().map(|_| bytes(items.next())).collect();
-        let why = texts?.first().map(|text| String::from_utf8_lossy(text).into_owned());
-        return Ok(Outcome::Unreadable(why.unwrap_or_default()));
+        // Only those that cannot be read say why.
+        let why = texts?.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+        return Ok(Outcome::Unreadable(String::from_utf8_lossy(why).into_owned()));
     }
     if passed == -1 {
         let mut elsewhere = Vec::new();
@@ -227,10 +228,17 @@ fn outcome<'a>(
         limits.iter().try_for_each(|_| bytes(items.next()).map(drop))?;
         return Ok(Outcome::Decided { passed: 0, found });
     }
+    let mut is_readable = true;
     for limit in limits {
         let policy = limit.rule.policy();
-        let told = Told::read(policy, bytes(items.next())?).ok_or(Garbled)?;
-        found.push(Found { policy, cost: limit.cost, told });
+        match Told::read(policy, bytes(items.next())?) {
+            Some(told) => found.push(Found { policy, cost: limit.cost, told }),
+            None => is_readable = false,
+        }
+    }
+    // Lua takes more for a number than we do; that must not concern the other runs.
+    if !is_readable {
+        return Ok(Outcome::Unreadable("not a state".to_owned()));
     }
     Ok(Outcome::Decided { passed: u32::try_from(passed).map_err(|_| Garbled)?, found })
 }

@@ -76,9 +76,7 @@ pub(crate) fn write_shape(args: &mut Flat, shape: Shape, does: Does, cost: u32) 
         Shape::Calendar { limit, boundaries: [start, middle, end] } => {
             [limit.into(), 0, at, start.get(), middle.get(), end.get(), 0]
         }
-        Shape::Log { limit, per } => {
-            [limit.into(), per.get(), at, width(per) as u64, 0, 0, 0]
-        }
+        Shape::Log { limit, per } => [limit.into(), per.get(), at, width(per) as u64, 0, 0, 0],
     };
     for field in fields {
         args.number(field);
