@@ -91,6 +91,11 @@ impl Gather {
         self.judged_by.as_ref().map_or_else(|| self.clock.now(), |clock| clock.now())
     }
 
+    /// The clock by which deadlines are kept.
+    pub(crate) fn real_now(&self) -> Tick {
+        self.clock.now()
+    }
+
     pub(crate) fn slack_millis(&self) -> u64 {
         self.slack_millis
     }

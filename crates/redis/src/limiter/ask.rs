@@ -114,6 +114,7 @@ impl<'a> FleetAsk<'a> {
         for part in parts.iter().filter(|part| matches!(part.named.scope(), Scope::Each)) {
             if let Ok(key) = inner.local.key((part.key.tag(), part.key.text())) {
                 inner.local.reset(&part.present.local, key);
+                inner.local.reset(&part.present.owed, key);
             }
             inner.store.reset(&part.present.rule, &part.key).await?;
         }
@@ -122,8 +123,13 @@ impl<'a> FleetAsk<'a> {
 
     /// Decides by Redis, or without it.
     async fn charged(&self, parts: &Parts<'a>) -> (FleetAnswer<'a>, Charged) {
-        self.repay(parts).await;
-        match self.limiter.inner.store.decide_all(&self.charges(parts)).await {
+        let rest = match self.repay(parts).await {
+            Ok(rest) => rest,
+            // One deadline is for all of it: who has not taken the debt is not asked further.
+            Err(error) => return self.without_store(parts, &error, true),
+        };
+        let store = rest.as_ref().unwrap_or(&self.limiter.inner.store);
+        match store.decide_all(&self.charges(parts)).await {
             Ok(judged) => {
                 let answer = self.answer(&judged);
                 let receipts = judged.into_receipts().enumerate();

@@ -47,7 +47,10 @@ pub(super) struct NamedRule {
 #[derive(Clone)]
 pub(super) struct Present {
     pub(super) rule: FleetRule,
+    /// By which this node decides while Redis does not answer.
     pub(super) local: std::sync::Arc<Rule>,
+    /// What it let pass then, and Redis was not told of yet.
+    pub(super) owed: std::sync::Arc<Rule>,
 }
 
 impl NamedRule {
@@ -58,9 +61,10 @@ impl NamedRule {
         local: &MemoryStore,
     ) -> Result<NamedRule, FleetChangeError> {
         let share = share(rule.policy(), without).map_err(FleetChangeError::Quota)?;
-        let local = local.rule(share).map_err(FleetChangeError::TooMany)?.into();
+        let counts = || local.rule(share).map_err(FleetChangeError::TooMany);
+        let (local, owed) = (counts()?.into(), counts()?.into());
         let name = rule.name().into();
-        let present = RwLock::new(Present { rule, local });
+        let present = RwLock::new(Present { rule, local, owed });
         Ok(NamedRule { name, scope, without, present })
     }
 
@@ -92,8 +96,9 @@ impl NamedRule {
     ) -> Result<(), FleetChangeError> {
         let share = share(&policy, self.without).map_err(FleetChangeError::Quota)?;
         let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
-        let local = local.change(&present.local, share, now).map_err(FleetChangeError::TooMany)?;
-        *present = Present { rule: present.rule.change(policy, now), local: local.into() };
+        let change = |old: &Rule| local.change(old, share, now).map_err(FleetChangeError::TooMany);
+        let (local, owed) = (change(&present.local)?.into(), change(&present.owed)?.into());
+        *present = Present { rule: present.rule.change(policy, now), local, owed };
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use super::ask::{Charged, FleetAsk, Part, Parts};
 use super::rule::{Present, WithoutStore};
 use super::{By, COME_BACK_AFTER, FleetAnswer};
 use crate::failure::StoreError;
+use crate::store::RedisStore;
 
 impl<'a> FleetAsk<'a> {
     /// Decides as each rule says for when Redis does not answer: all or nothing, as ever.
@@ -69,6 +70,11 @@ impl<'a> FleetAsk<'a> {
                     charged.push((parts[index].present.local.clone(), key, receipt));
                 }
             });
+            for (index, key) in counted.iter().filter(|_| verdict.passes()) {
+                let owed = &parts[*index].present.owed;
+                let (_, receipt) = local.decide_with_receipt(owed, *key, now, self.cells());
+                charged.extend(receipt.map(|receipt| (owed.clone(), *key, receipt)));
+            }
         } else {
             for (wanted, (index, _)) in wanted.iter().zip(&counted) {
                 each[*index] = local.peek(wanted.rule, wanted.key, now, wanted.cost);
@@ -81,31 +87,39 @@ impl<'a> FleetAsk<'a> {
     /// Charges to Redis what was let through without it, so that its return is no free burst.
     ///
     /// Key by key, as they are asked about. What Redis certainly did not take is kept for the next
-    /// time; what it may have taken is not sent again.
-    pub(super) async fn repay(&self, parts: &Parts<'a>) {
+    /// time; what it may have taken is not sent again. By what this node decides stays as it is:
+    /// should Redis go away again, there is no fresh share. Says which store to go on with, if that
+    /// took time.
+    pub(super) async fn repay(&self, parts: &Parts<'a>) -> Result<Option<RedisStore>, StoreError> {
         let inner = &self.limiter.inner;
         if inner.local.is_empty() {
-            return;
+            return Ok(None);
         }
+        let begun = inner.store.now();
+        let mut rest = None;
         for part in parts.iter().filter(|part| part.named.is_local()) {
-            let Present { rule, local } = &part.present;
+            let Present { rule, owed: owing, .. } = &part.present;
             let now = self.limiter.now();
             let Some(key) = local_key(&inner.local, part) else { continue };
             if !inner.store.is_asked(rule, &part.key) {
                 continue;
             }
-            let look = inner.local.peek(local, key, now, 0);
+            let look = inner.local.peek(owing, key, now, 0);
             let owed = look.limit.saturating_sub(look.remaining);
             if owed == 0 {
                 continue;
             }
-            inner.local.reset(local, key);
-            if let Err(error) = inner.store.debit(rule, &part.key, owed).await
-                && error.is_certain()
-            {
-                inner.local.decide(local, key, now, owed);
+            inner.local.reset(owing, key);
+            let store = rest.as_ref().unwrap_or(&inner.store);
+            if let Err(error) = store.debit(rule, &part.key, owed).await {
+                if error.is_certain() {
+                    inner.local.decide(owing, key, now, owed);
+                }
+                return Err(error);
             }
+            rest = Some(inner.store.left_since(begun));
         }
+        Ok(rest)
     }
 }
 

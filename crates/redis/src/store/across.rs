@@ -28,7 +28,7 @@ pub(super) async fn judge(
     does: Does,
     request: Request,
 ) -> Result<Judged, StoreError> {
-    let count = request.limits.len();
+    let (count, begun) = (request.limits.len(), store.now());
     let mut parts = split(request);
     if let [_] = &parts[..] {
         let Some(part) = parts.pop() else { return Ok(Judged::never()) };
@@ -40,17 +40,18 @@ pub(super) async fn judge(
     if !together.passes() || does == Does::Peek {
         return Ok(Judged::joined(count, together, &parts, looked));
     }
-    charge(store, count, &parts, looked).await
+    let charged = ask_all(&store.left_since(begun), Does::Decide, &parts).await;
+    settle(store, count, &parts, looked, charged)
 }
 
-/// Charges all parts; gives everything back if one of them does not pass.
-async fn charge(
+/// Says what became of the charges; gives everything back if one of them did not pass.
+fn settle(
     store: &RedisStore,
     count: usize,
     parts: &[Part],
     mut looked: Vec<Decided>,
+    charged: Vec<Result<Decided, StoreError>>,
 ) -> Result<Judged, StoreError> {
-    let charged = ask_all(store, Does::Decide, parts).await;
     let passed = |it: &Result<Decided, StoreError>| matches!(it, Ok(it) if it.verdict.passes());
     if charged.iter().all(passed) {
         let charged: Vec<Decided> = charged.into_iter().flatten().collect();

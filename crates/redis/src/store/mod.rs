@@ -7,7 +7,7 @@ mod carry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Decision, Policy, Receipt, Span, Verdict};
+use tidegate_core::{Decision, Policy, Receipt, Span, Tick, Verdict};
 
 pub use self::build::StoreBuilder;
 use crate::call::{Limit, Limits, Request};
@@ -215,6 +215,17 @@ impl RedisStore {
         self.gather.is_asked(request.slot)
     }
 
+    /// The clock that deadlines are measured by.
+    pub(crate) fn now(&self) -> Tick {
+        self.gather.real_now()
+    }
+
+    /// The same store, with what is left of the deadline of somebody who has begun at that tick.
+    pub(crate) fn left_since(&self, begun: Tick) -> RedisStore {
+        let passed = Duration::from(self.now().since(begun));
+        self.within(self.deadline.saturating_sub(passed))
+    }
+
     async fn judge(&self, does: Does, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
         if charges.is_empty() || LIMITS_MAX < charges.len() {
             return Ok(Judged::never());
@@ -257,10 +268,14 @@ impl RedisStore {
             };
         }
         // Each round carries over all that it finds; only others who do the same cause another.
+        let begun = self.now();
         for _ in 0..CARRIES_MAX {
-            match self.gather.ask(request.clone(), self.deadline).await? {
+            let rest = self.left_since(begun);
+            match rest.gather.ask(request.clone(), rest.deadline).await? {
                 Reply::Decided(decided) => return Ok(decided),
-                Reply::Elsewhere { judged, kept } => self.carry(&request, judged, kept).await?,
+                Reply::Elsewhere { judged, kept } => {
+                    self.left_since(begun).carry(&request, judged, kept).await?;
+                }
             }
         }
         Err(StoreError::NotCharged("others change the same key all the time".into()))

@@ -1,0 +1,130 @@
+//! Every server that is fit for use does the same; one that is not is named; a full one is lived with.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod stand;
+
+use std::time::Duration;
+
+use tidegate_core::{Kind, Policy, Quota, Span, Verdict};
+use tidegate_redis::{
+    By, ConnectError, FleetCharge, FleetLimiter, FleetLimiterBuilder, StoreError, WithoutStore,
+};
+use tidegate_testbed::{Flavor, Reply, Server};
+
+use self::stand::{key, names, still_store, store};
+
+#[tokio::test]
+async fn every_server_decides_refuses_and_gives_back() {
+    for flavor in Flavor::all_there() {
+        let server = Server::builder().flavor(flavor).start().unwrap();
+        let (store, clock) = still_store(&server.url()).await;
+        for kind in [Kind::TokenBucket, Kind::FixedWindow, Kind::SlidingWindow, Kind::SlidingLog] {
+            let rule = store.rule(kind.name(), Policy::new(kind, Quota::per_minute(2)).unwrap());
+            let ada = key("ada");
+            let (first, receipt) = store.decide_with_receipt(&rule, &ada, 1).await.unwrap();
+            assert_eq!(
+                (first.verdict, first.remaining),
+                (Verdict::Allow, 1),
+                "{flavor:?} {kind:?}"
+            );
+            assert!(store.decide(&rule, &ada, 1).await.unwrap().verdict.passes());
+            let refused = store.decide(&rule, &ada, 1).await.unwrap().verdict;
+            let Verdict::Deny { retry_after } = refused else { panic!("{flavor:?}: {refused:?}") };
+            store.refund(&rule, &ada, receipt.unwrap()).await.unwrap();
+            let other = store.rule("other", Policy::token_bucket(Quota::per_hour(1)).unwrap());
+            let charges = [&rule, &other].map(|rule| FleetCharge { rule, key: &ada, cost: 1 });
+            assert!(store.decide_all(&charges).await.unwrap().verdict().passes());
+            assert!(!store.decide_all(&charges).await.unwrap().verdict().passes());
+            clock.advance(retry_after);
+            assert!(store.decide(&rule, &ada, 1).await.unwrap().verdict.passes());
+            store.reset(&rule, &ada).await.unwrap();
+            store.reset(&other, &ada).await.unwrap();
+        }
+        assert!(names(&server).is_empty(), "{flavor:?}");
+        let health = store.health();
+        assert!(health.is_connected() && !health.nodes[0].server.is_empty(), "{health:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_is_named() {
+    if Flavor::Old.binary().is_err() {
+        return;
+    }
+    let server = Server::builder().flavor(Flavor::Old).start().unwrap();
+    let builder = FleetLimiter::builder().each("client", Quota::per_second(1));
+    let error = builder.connect(&server.url()).await.unwrap_err();
+    let text = error.to_string();
+    let wanted = ConnectError::TooOld {
+        address: format!("127.0.0.1:{}", server.port()),
+        version: text.split(" is ").nth(1).unwrap().split(';').next().unwrap().to_owned(),
+    };
+    assert_eq!(error, tidegate_redis::FleetBuildError::Connect(wanted));
+    assert!(text.contains("redis 5.0") && text.contains("use a 64-bit Redis 6.2"), "{text}");
+}
+
+/// Fills a server that evicts nothing.
+fn fill(server: &Server) {
+    server.must(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).unwrap();
+    server.must(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    assert!(matches!(server.run(&["SET", "more", "x"]).unwrap(), Reply::Error(_)));
+}
+
+#[tokio::test]
+async fn a_full_server_still_refuses_and_charges_nothing() {
+    for flavor in Flavor::all_there() {
+        let server = Server::builder().flavor(flavor).start().unwrap();
+        let store = store(&server.url()).await;
+        let policy = Policy::token_bucket(Quota::per_day(2)).unwrap();
+        let rule = store.rule("client", policy).remember_refusals(false);
+        assert!(store.decide(&rule, &key("ada"), 2).await.unwrap().verdict.passes());
+        assert!(store.decide(&rule, &key("bob"), 1).await.unwrap().verdict.passes());
+        fill(&server);
+        for _ in 0..2 {
+            let answer = store.decide(&rule, &key("bob"), 1).await;
+            assert!(matches!(answer, Err(StoreError::NotCharged(_))), "{flavor:?} {answer:?}");
+            let answer = store.decide(&rule, &key("ada"), 1).await.unwrap();
+            assert!(!answer.verdict.passes(), "{flavor:?}");
+        }
+        server.must(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+        assert_eq!(store.peek(&rule, &key("bob"), 0).await.unwrap().remaining, 1, "{flavor:?}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_a_full_server_cannot_charge_is_decided_without_it() {
+    let server = Server::start().unwrap();
+    let new = |without| -> FleetLimiterBuilder {
+        let builder = FleetLimiter::builder().each("client", Quota::per_day(3));
+        builder.without_store(without).deadline(Duration::from_secs(5))
+    };
+    let open = new(WithoutStore::Open).connect(&server.url()).await.unwrap();
+    let closed = new(WithoutStore::Closed).connect(&server.url()).await.unwrap();
+    let local = new(WithoutStore::Local { nodes: 3 }).connect(&server.url()).await.unwrap();
+    for limiter in [&open, &closed, &local] {
+        assert!(limiter.decide("ada").await.verdict().passes());
+    }
+    fill(&server);
+    let answer = open.decide("bob").await;
+    assert_eq!((answer.by(), answer.verdict()), (By::Open, Verdict::Allow));
+    let answer = closed.decide("bob").await;
+    let retry_after = Span::from_secs(1);
+    assert_eq!((answer.by(), answer.verdict()), (By::Closed, Verdict::Deny { retry_after }));
+    for passes in [true, false] {
+        let answer = local.decide("bob").await;
+        assert_eq!((answer.by(), answer.verdict().passes()), (By::Local, passes));
+    }
+    // Those were refused by Redis, which needs no memory for it.
+    assert_eq!(open.decide("ada").await.by(), By::Store);
+    server.must(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+    // Only what this node let pass by its share is charged now.
+    let asking = async {
+        while local.decide("bob").await.by() != By::Store {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(stand::LONG, asking).await.unwrap();
+    let left = local.key("bob").cost(0).peek().await.decision().remaining;
+    assert_eq!(left, 1, "one by its share, and the one just now");
+}
