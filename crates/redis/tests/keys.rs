@@ -14,6 +14,9 @@ fn number(server: &Server, command: &[&str]) -> i64 {
     server.must(command).unwrap().text().parse().unwrap()
 }
 
+/// As long as a state is kept for longer than it counts.
+const SLACK: i64 = 1_000;
+
 /// The server's clock in milliseconds.
 fn millis(server: &Server) -> i64 {
     let time = server.must(&["TIME"]).unwrap();
@@ -55,7 +58,6 @@ async fn the_tenant_is_the_hash_tag_of_all_its_keys() {
 async fn a_state_is_kept_for_as_long_as_it_counts_rounded_up() {
     let server = Server::start().unwrap();
     let store = store(&server.url()).await;
-    const SLACK: i64 = 1_000;
     for kind in [Kind::TokenBucket, Kind::Gcra] {
         // A third of a tenth of a second is 33,333 and a third of a microsecond.
         let rule =

@@ -1,4 +1,4 @@
-//! Every server that is fit for use does the same; one that is not is named; a full one is lived with.
+//! Every server that is fit does the same; one that is too old is named; a full one is lived with.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
