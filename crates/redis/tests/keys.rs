@@ -43,12 +43,12 @@ async fn the_tenant_is_the_hash_tag_of_all_its_keys() {
         assert!(store.decide(&rule, key, 1).await.unwrap().verdict.passes());
     }
     let names = names(&server);
-    let id = &names[0]["tidegate:{a%7dc%7bme}".len()..][..6];
+    let id = &names[0]["tg:{a%7dc%7bme}".len()..][..6];
     let wanted = [
-        format!("tidegate:{{a%7dc%7bme}}{id}:ada"),
-        format!("tidegate:{{acme}}{id}"),
-        format!("tidegate:{{acme}}{id}:(user/7)"),
-        format!("tidegate:{{acme}}{id}:ada"),
+        format!("tg:{{a%7dc%7bme}}{id}:ada"),
+        format!("tg:{{acme}}{id}"),
+        format!("tg:{{acme}}{id}:(user/7)"),
+        format!("tg:{{acme}}{id}:ada"),
     ];
     assert_eq!(names, wanted);
 }

@@ -100,8 +100,8 @@ async fn a_rule_can_have_a_key_of_its_own() {
     let ask = limiter.key("x").in_tenant("acme", "eve").key_in_tenant_for("route", "acme", "/");
     assert!(ask.decide().await.verdict().passes());
     let names = names(&server);
-    assert_eq!(names.iter().filter(|name| name.starts_with("tidegate:{acme}")).count(), 2);
-    assert_eq!(names.iter().filter(|name| name.starts_with("tidegate:{%2fsearch}")).count(), 1);
+    assert_eq!(names.iter().filter(|name| name.starts_with("tg:{acme}")).count(), 2);
+    assert_eq!(names.iter().filter(|name| name.starts_with("tg:{%2fsearch}")).count(), 1);
 }
 
 #[tokio::test]
