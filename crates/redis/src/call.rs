@@ -4,11 +4,12 @@ use redis::Value;
 use smallvec::SmallVec;
 use tidegate_core::{Shape, Tick};
 
-use crate::flat::Flat;
+use crate::flat::{Flat, Sink};
 use crate::plan::{self, Does};
 use crate::rule::{FleetRule, Former, Place};
-use crate::script::{self, Form};
+use crate::script::{self, DECIDE, Form};
 use crate::told::{Found, Told};
+use crate::wire::ScriptCall;
 
 /// One limit of a request: whom it counts, where, and how many cells.
 #[derive(Clone, Debug)]
@@ -82,32 +83,44 @@ impl Request {
     }
 }
 
-/// A call of a script, to be sent.
-#[derive(Debug)]
-pub(crate) struct Written {
-    pub(crate) form: Form,
-    pub(crate) keys: Flat,
-    pub(crate) args: Flat,
-}
-
-/// The keys and arguments of a call.
+/// The call that decides `runs`, whose keys all live in `slot`.
 ///
 /// `now` is for tests that bring their own clock.
-pub(crate) fn write(runs: &[Run<'_>], now: Option<Tick>, slack_millis: u64) -> Written {
-    let mut args = Flat::default();
-    match now {
-        Some(now) => args.number(now.get()),
-        None => args.push(b""),
-    }
-    args.number(slack_millis);
-    let mut keys = Flat::default();
-    let limits = runs.iter().flat_map(|run| &run.request.limits);
-    limits.for_each(|limit| push_keys(&mut keys, limit));
-    let form = match simple(runs) {
-        Some(limit) => write_simple(&mut args, limit, runs),
-        None => write_any(&mut args, runs),
+pub(crate) fn write(
+    runs: &[Run<'_>],
+    slot: u16,
+    now: Option<Tick>,
+    slack_millis: u64,
+) -> ScriptCall {
+    let limits = || runs.iter().flat_map(|run| &run.request.limits);
+    let keys = limits().map(|limit| 1 + limit.formers).sum();
+    let bytes = limits().map(|limit| (1 + limit.formers) * limit.place.name.len()).sum();
+    let simple = simple(runs);
+    let plans = if simple.is_none() { Some(Plans::of(runs)) } else { None };
+    let form = match (&plans, simple) {
+        (None, Some(limit)) => simple_form(limit.rule.policy().shape()),
+        (Some(plans), _) => plans.form(),
+        (None, None) => Form::Mixed,
     };
-    Written { form, keys, args }
+    let mut call = ScriptCall::new(DECIDE.script(form), slot, keys, bytes);
+    for limit in limits() {
+        call.push(&limit.place.name);
+        for former in limit.formers() {
+            call.push(&limit.place.former(former));
+        }
+    }
+    match now {
+        Some(now) => call.number(now.get()),
+        None => call.push(b""),
+    }
+    call.number(slack_millis);
+    if let Some(limit) = simple {
+        write_simple(&mut call, limit, runs);
+    }
+    if let Some(plans) = plans {
+        plans.write(&mut call);
+    }
+    call
 }
 
 /// The limit by which all requests are decided, if they differ in their keys only.
@@ -124,63 +137,74 @@ fn simple<'a>(runs: &[Run<'a>]) -> Option<&'a Limit> {
     (is_plain && runs.iter().all(is_simple)).then_some(first)
 }
 
+fn simple_form(shape: Shape) -> Form {
+    if script::is_narrow(shape) { Form::NarrowLine } else { Form::Simple(shape) }
+}
+
 /// What `simple.lua` and `narrow_line.lua` read.
-fn write_simple(args: &mut Flat, limit: &Limit, runs: &[Run<'_>]) -> Form {
-    let shape = limit.rule.policy().shape();
-    let form = match shape {
-        Shape::Line(grains) if script::is_narrow(shape) => {
-            plan::write_narrow(args, &grains, limit.cost);
-            Form::NarrowLine
+fn write_simple(call: &mut ScriptCall, limit: &Limit, runs: &[Run<'_>]) {
+    match limit.rule.policy().shape() {
+        shape @ Shape::Line(grains) if script::is_narrow(shape) => {
+            plan::write_narrow(call, &grains, limit.cost);
         }
-        _ => {
-            args.number(limit.cost.into());
-            plan::write_shape(args, shape, Does::Decide, limit.cost);
-            Form::Simple(shape)
-        }
-    };
-    if runs.iter().any(|run| run.count != 1) {
-        for run in runs {
-            args.number(run.count.into());
+        shape => {
+            call.number(limit.cost.into());
+            plan::write_shape(call, shape, Does::Decide, limit.cost);
         }
     }
-    form
+    if runs.iter().any(|run| run.count != 1) {
+        for run in runs {
+            call.number(run.count.into());
+        }
+    }
 }
 
 /// What `decide.lua` reads: the distinct plans, and the requests by their plans' places.
-fn write_any(args: &mut Flat, runs: &[Run<'_>]) -> Form {
-    let mut plans: Vec<(&FleetRule, Does, u32, usize)> = Vec::new();
-    let (mut fields, mut requests) = (Flat::default(), Flat::default());
-    for Run { request, count } in runs {
-        requests.number((*count).into());
-        requests.number(request.limits.len() as u64);
-        for limit in &request.limits {
-            let Limit { rule, cost, formers, .. } = limit;
-            let is_it = |(known, did, had, found): &(&FleetRule, Does, u32, usize)| {
-                known.is(rule) && *did == request.does && had == cost && found == formers
-            };
-            let place = plans.iter().position(is_it).unwrap_or_else(|| {
-                plan::write(&mut fields, rule.policy(), request.does, *cost, *formers);
-                plans.push((rule, request.does, *cost, *formers));
-                plans.len() - 1
-            });
-            requests.number(place as u64 + 1);
-        }
-    }
-    args.number(plans.len() as u64);
-    fields.iter().chain(requests.iter()).for_each(|field| args.push(field));
-    let mut shapes = plans.iter().map(|(rule, ..)| rule.policy().shape());
-    let Some(first) = shapes.next() else { return Form::Mixed };
-    if shapes.all(|shape| script::number(shape) == script::number(first)) {
-        Form::Of(first)
-    } else {
-        Form::Mixed
-    }
+#[derive(Default)]
+struct Plans<'a> {
+    known: Vec<(&'a FleetRule, Does, u32, usize)>,
+    fields: Flat,
+    requests: Flat,
 }
 
-fn push_keys(keys: &mut Flat, limit: &Limit) {
-    keys.push(&limit.place.name);
-    for former in limit.formers() {
-        keys.push(&limit.place.former(former));
+impl<'a> Plans<'a> {
+    fn of(runs: &[Run<'a>]) -> Plans<'a> {
+        let mut plans = Plans::default();
+        for Run { request, count } in runs {
+            plans.requests.number((*count).into());
+            plans.requests.number(request.limits.len() as u64);
+            for limit in &request.limits {
+                let place = plans.place(request.does, limit);
+                plans.requests.number(place as u64);
+            }
+        }
+        plans
+    }
+
+    /// The place of a limit's plan, from one.
+    fn place(&mut self, does: Does, limit: &'a Limit) -> usize {
+        let Limit { rule, cost, formers, .. } = limit;
+        let is_it = |(known, did, had, found): &(&FleetRule, Does, u32, usize)| {
+            known.is(rule) && *did == does && had == cost && found == formers
+        };
+        if let Some(place) = self.known.iter().position(is_it) {
+            return place + 1;
+        }
+        plan::write(&mut self.fields, rule.policy(), does, *cost, *formers);
+        self.known.push((rule, does, *cost, *formers));
+        self.known.len()
+    }
+
+    fn form(&self) -> Form {
+        let mut shapes = self.known.iter().map(|(rule, ..)| rule.policy().shape());
+        let Some(first) = shapes.next() else { return Form::Mixed };
+        let is_one = shapes.all(|shape| script::number(shape) == script::number(first));
+        if is_one { Form::Of(first) } else { Form::Mixed }
+    }
+
+    fn write(&self, call: &mut ScriptCall) {
+        call.number(self.known.len() as u64);
+        self.fields.iter().chain(self.requests.iter()).for_each(|field| call.push(field));
     }
 }
 

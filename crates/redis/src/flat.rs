@@ -7,26 +7,24 @@ pub(crate) struct Flat {
     ends: Vec<usize>,
 }
 
-impl Flat {
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+/// What takes byte strings, one after another.
+pub(crate) trait Sink {
+    fn push(&mut self, bytes: &[u8]);
+
+    /// Adds a number in decimal.
+    fn number(&mut self, number: u64) {
+        self.push(decimal(number, &mut [0; 20]));
+    }
+}
+
+impl Sink for Flat {
+    fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len());
     }
+}
 
-    /// Adds a number in decimal.
-    pub(crate) fn number(&mut self, number: u64) {
-        self.push(decimal(number, &mut [0; 20]));
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Bytes of all together.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-
+impl Flat {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
@@ -48,17 +46,8 @@ pub(crate) fn decimal(number: u64, digits: &mut [u8; 20]) -> &[u8] {
 }
 
 #[cfg(test)]
-impl<T: AsRef<str>> FromIterator<T> for Flat {
-    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Flat {
-        let mut flat = Flat::default();
-        texts.into_iter().for_each(|text| flat.push(text.as_ref().as_bytes()));
-        flat
-    }
-}
-
-#[cfg(test)]
 mod tests {
-    use super::Flat;
+    use super::{Flat, Sink as _};
 
     #[test]
     fn what_goes_in_comes_out() {
@@ -72,6 +61,5 @@ mod tests {
         let expected: [&[u8]; 7] =
             [b"one", b"", b"0", b"7", b"10", b"1700000000000000", b"18446744073709551615"];
         assert_eq!(texts, expected);
-        assert_eq!(flat.len(), 7);
     }
 }

@@ -169,7 +169,21 @@ async fn what_is_none_of_ours_concerns_only_whom_it_stands_in_the_way_of() {
         let rule = store.rule(kind.name(), Policy::new(kind, Quota::per_hour(1_000)).unwrap());
         assert!(store.decide(&rule, &FleetKey::new(2_u8).unwrap(), 1).await.is_ok());
         let name = names(&server).pop().unwrap();
-        for value in ["hello", "", "nan", "inf", "-inf", "0x10", " 12", "1e3", "-5", "1.5", "7 "] {
+        for value in [
+            "hello",
+            "",
+            "nan",
+            "nan0000000001",
+            "-1000000000001",
+            "inf",
+            "-inf",
+            "0x10",
+            " 12",
+            "1e3",
+            "-5",
+            "1.5",
+            "7 ",
+        ] {
             server.must(&["SET", &name, value]).unwrap();
             check_batch(&batch(&store, &rule).await, &format!("{kind:?} `{value}`"));
         }

@@ -13,7 +13,6 @@ use crate::call::{self, Outcome, Request, Run};
 use crate::failure::StoreError;
 use crate::plan::Does;
 use crate::refusals::When;
-use crate::script::DECIDE;
 use crate::told;
 use crate::wire::{CallError, ScriptCall};
 
@@ -35,11 +34,16 @@ struct Call {
 struct Group {
     first: usize,
     count: u32,
+    /// How many one count may stand for.
+    most: u32,
 }
 
 impl Trip<'_> {
     /// Has `requests` decided before `deadline`, and answers each.
     pub(super) async fn take(&self, requests: &[Request], deadline: Tick) -> Vec<Answer> {
+        if let [request] = requests {
+            return vec![self.take_one(request, deadline).await];
+        }
         let mut answers: Vec<Option<Answer>> = Vec::new();
         answers.resize_with(requests.len(), || None);
         let mut calls = self.calls(requests);
@@ -66,6 +70,29 @@ impl Trip<'_> {
         answers.into_iter().map(|answer| answer.unwrap_or_else(super::no_answer)).collect()
     }
 
+    /// The same for one request: the way of whoever asks alone, without a list of anything.
+    async fn take_one(&self, request: &Request, deadline: Tick) -> Answer {
+        let gather = self.gather;
+        let runs = [Run { request, count: 1 }];
+        let now = gather.judged_by.as_ref().map(|clock| clock.now());
+        let call = call::write(&runs, request.slot, now, gather.slack_millis);
+        let sent = gather.now();
+        let results = gather.wire.run(self.lane.number(), vec![call], gather.left(deadline));
+        let result = results.await.pop();
+        let received = gather.now();
+        let is_outage = matches!(&result, Some(Err(error)) if error.is_outage());
+        gather.note(self.lane, is_outage);
+        let reply = match result {
+            None => return super::no_answer(),
+            Some(Err(error)) => return Err(StoreError::from(&error)),
+            Some(Ok(reply)) => reply,
+        };
+        let Ok((judged, mut outcomes)) = call::read(&runs, &reply) else { return garbled() };
+        let Some(outcome) = outcomes.pop() else { return garbled() };
+        gather.learn(judged, received);
+        Teller { outcome, told: 0 }.next(gather, request, When { judged, sent, received })
+    }
+
     /// Sends all calls in one write; the replies, and the ticks between which they were made.
     async fn run(
         &self,
@@ -83,8 +110,7 @@ impl Trip<'_> {
 
     fn script(&self, requests: &[Request], call: &Call) -> ScriptCall {
         let now = self.gather.judged_by.as_ref().map(|clock| clock.now());
-        let written = call::write(&call.runs(requests), now, self.gather.slack_millis);
-        ScriptCall::new(DECIDE.script(written.form), call.slot, &written.keys, &written.args)
+        call::write(&call.runs(requests), call.slot, now, self.gather.slack_millis)
     }
 
     /// One call for all; in a cluster one for each group, because a call with several keys cannot
@@ -98,23 +124,18 @@ impl Trip<'_> {
     fn grouped(&self, requests: &[Request]) -> Call {
         let members = Vec::with_capacity(requests.len());
         let mut call = Call { slot: 0, groups: Vec::new(), members };
-        if let [_] = requests {
-            call.groups.push(Group { first: 0, count: 1 });
-            call.members.push((0, 0));
-            return call;
-        }
         let hasher = &self.gather.hasher;
         let mut known: HashMap<u64, usize, RandomState> =
             HashMap::with_capacity_and_hasher(requests.len(), hasher.clone());
         for (place, request) in requests.iter().enumerate() {
             let hash = hasher.hash_one(Alike(request));
             let group = known.get(&hash).copied().filter(|&group| {
-                let Group { first, count } = call.groups[group];
-                count < requests[first].most_alike() && requests[first].is_like(request)
+                let Group { first, count, most } = call.groups[group];
+                count < most && requests[first].is_like(request)
             });
             let group = group.unwrap_or_else(|| {
                 known.insert(hash, call.groups.len());
-                call.groups.push(Group { first: place, count: 0 });
+                call.groups.push(Group { first: place, count: 0, most: request.most_alike() });
                 call.groups.len() - 1
             });
             call.groups[group].count += 1;
@@ -132,8 +153,10 @@ impl Trip<'_> {
         answers: &mut [Option<Answer>],
     ) {
         let Ok((judged, outcomes)) = call::read(&call.runs(requests), reply) else {
-            let error = StoreError::Unknown("the answer cannot be understood".into());
-            return call.refuse(&error, answers);
+            for &(place, _) in &call.members {
+                answers[place] = Some(garbled());
+            }
+            return;
         };
         self.gather.learn(judged, received);
         let when = When { judged, sent, received };
@@ -143,6 +166,10 @@ impl Trip<'_> {
             answers[place] = Some(tellers[group].next(self.gather, &requests[place], when));
         }
     }
+}
+
+fn garbled() -> Answer {
+    Err(StoreError::Unknown("the answer cannot be understood".into()))
 }
 
 /// What became of a group, and how many of it have been told.

@@ -42,7 +42,10 @@ local function read(plan, value, now)
   local this = start_of(plan, now)
   if not value then return this, 0 end
   local start, used = tonumber(string.sub(value, 1, -11)), tonumber(string.sub(value, -10))
-  if not start or not used then return nil end
+  -- What is no number, or not one of ours, compares as neither.
+  if not start or not used or not (0 <= start and start < 9007199254740992 and 0 <= used) then
+    return nil
+  end
   if plan.per ~= 0 then start = start * plan.per end
   -- A window that lies ahead stays: the clock has gone back, and that must not pay.
   if start < this then return this, 0 end

@@ -25,12 +25,18 @@ end
 
 local function read(plan, value)
   if not value then return 0, 0, 0 end
+  local words, ticks, parts = 0, nil, 0
   if string.byte(value) == 119 then
-    local words, ticks, parts = string.match(value, '^w(%d+) (%d+) (%d+)$')
-    return tonumber(words), tonumber(ticks), tonumber(parts)
+    words, ticks, parts = string.match(value, '^w(%d+) (%d+) (%d+)$')
+    words, ticks, parts = tonumber(words), tonumber(ticks), tonumber(parts)
+  elseif plan.paid == 1 then
+    ticks = tonumber(value)
+  else
+    ticks, parts = tonumber(string.sub(value, 1, -4)), tonumber(string.sub(value, -3))
   end
-  if plan.paid == 1 then return 0, tonumber(value), 0 end
-  return 0, tonumber(string.sub(value, 1, -4)), tonumber(string.sub(value, -3))
+  -- What is no number, or not one of ours, compares as neither.
+  if not ticks or not parts or not (0 <= ticks and ticks < 2 * WORD) then return nil end
+  return words, ticks, parts
 end
 
 -- The value to keep, and for how many ticks.
@@ -108,7 +114,7 @@ end
 function line.decide(plan, value, now, count)
   local ticks = now
   if value then ticks = tonumber(value) end
-  if ticks and count == 1 and plan.paid == 1 and plan.burst_words == 0 then
+  if ticks and 0 <= ticks and count == 1 and plan.paid == 1 and plan.burst_words == 0 then
     if ticks < now then ticks = now end
     ticks = ticks + plan.weight_ticks
     if now + plan.burst_ticks < ticks or 0 < plan.weight_words then return 0 end

@@ -41,10 +41,18 @@ for index = 1, #KEYS do
     else
       ticks, parts = tonumber(string.sub(value, 1, -4)), tonumber(string.sub(value, -3))
     end
-    if ticks and ticks < now then ticks, parts = now, 0 end
+    -- What is no number, or not one of ours, compares as neither.
+    if not ticks or not parts or not (0 <= ticks and ticks < 9007199254740992) then
+      ticks = nil
+    elseif ticks < now then
+      ticks, parts = now, 0
+    end
   end
   local passed, too_many, kept, kept_parts = 0, try + 1, nil, nil
-  if not ticks then passed, too_many = -2, -1 end
+  if not ticks then
+    passed, too_many = -2, -1
+    if type(value) ~= 'table' then found = 'not a state' end
+  end
   while passed + 1 < too_many do
     local after_parts = parts + try * weight_parts
     local left = after_parts % paid

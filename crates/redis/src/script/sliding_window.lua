@@ -17,7 +17,11 @@ local function read(plan, value, now)
   if value then
     start = tonumber(string.sub(value, 1, -21))
     last, this = tonumber(string.sub(value, -20, -11)), tonumber(string.sub(value, -10))
+    -- What is no number, or not one of ours, compares as neither.
     if not start or not last or not this then return nil end
+    if not (0 <= start and start < 9007199254740992 and 0 <= last and 0 <= this) then
+      return nil
+    end
     start = start * plan.per
   end
   local elapsed = math.max(0, now - start)

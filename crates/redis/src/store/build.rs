@@ -7,7 +7,7 @@ use tidegate_store::Clock;
 
 use super::RedisStore;
 use crate::error::ConnectError;
-use crate::flat::Flat;
+use crate::flat::Sink as _;
 use crate::gather::{Gather, Setup};
 use crate::settings::Settings;
 use crate::wire::{CallError, Refusal, Script, ScriptCall, Wire, slot_of};
@@ -33,10 +33,9 @@ static TRY: LazyLock<Script> = LazyLock::new(|| {
 /// Checks that our user may do what scripts do. Whatever else is wrong shows when it matters.
 async fn may_write(wire: &Wire, prefix: &str) -> Result<(), ConnectError> {
     let name = format!("{prefix}{{%}}try");
-    let mut keys = Flat::default();
-    keys.push(name.as_bytes());
     let slot = slot_of(name.as_bytes());
-    let call = ScriptCall::new(&TRY, slot, &keys, &Flat::default());
+    let mut call = ScriptCall::new(&TRY, slot, 1, name.len());
+    call.push(name.as_bytes());
     let lane = wire.lane_of(slot);
     for result in wire.run(lane, vec![call], Duration::from_secs(1)).await {
         if let Err(CallError::NotRun(Refusal::NoPermission(reason))) = result {

@@ -10,7 +10,7 @@ use tidegate_core::{Policy, State, Tick};
 use super::RedisStore;
 use crate::call::{Elsewhere, Limit, Request};
 use crate::failure::StoreError;
-use crate::flat::Flat;
+use crate::flat::Sink as _;
 use crate::script::CARRY;
 use crate::value;
 use crate::wire::ScriptCall;
@@ -28,8 +28,7 @@ impl RedisStore {
     ) -> Result<(), StoreError> {
         for kept in kept {
             let Some(limit) = request.limits.get(kept.limit) else { continue };
-            let (keys, args) = self.moved(limit, judged, &kept)?;
-            let call = ScriptCall::new(&CARRY, request.slot, &keys, &args);
+            let call = self.moving(limit, request.slot, judged, &kept)?;
             let lane = self.gather.wire().lane_of(request.slot);
             let results =
                 self.gather.wire().run(lane, vec![call], self.gather.left(deadline)).await;
@@ -41,13 +40,14 @@ impl RedisStore {
         Ok(())
     }
 
-    /// What the script needs to move a state.
-    fn moved(
+    /// The call that moves a state.
+    fn moving(
         &self,
         limit: &Limit,
+        slot: u16,
         judged: Tick,
         kept: &Elsewhere,
-    ) -> Result<(Flat, Flat), StoreError> {
+    ) -> Result<ScriptCall, StoreError> {
         let damaged = || StoreError::Damaged("a state of a former policy".into());
         let former = limit.formers().get(kept.former).ok_or_else(damaged)?;
         let state = value::read(&former.policy, &kept.value).ok_or_else(damaged)?;
@@ -55,14 +55,16 @@ impl RedisStore {
         let policy = limit.rule.policy();
         // What has left under the present policy must not be written down: its tick would not fit.
         policy.peek(&mut state, judged, 0);
-        let (mut keys, mut args) = (Flat::default(), Flat::default());
-        keys.push(&limit.place.name);
-        keys.push(&limit.place.former(former));
-        args.push(&kept.value);
         let is_fresh = policy.is_fresh(&state, judged);
-        args.push(&if is_fresh { Vec::new() } else { value::write(policy, &state) });
-        args.number(self.kept_millis(policy, &state, judged));
-        Ok((keys, args))
+        let value = if is_fresh { Vec::new() } else { value::write(policy, &state) };
+        let bytes = 2 * limit.place.name.len() + kept.value.len() + value.len();
+        let mut call = ScriptCall::new(&CARRY, slot, 2, bytes);
+        call.push(&limit.place.name);
+        call.push(&limit.place.former(former));
+        call.push(&kept.value);
+        call.push(&value);
+        call.number(self.kept_millis(policy, &state, judged));
+        Ok(call)
     }
 
     fn kept_millis(&self, policy: &Policy, state: &State, judged: Tick) -> u64 {

@@ -4,8 +4,7 @@ use redis::{Connection, Value};
 use tidegate_core::Tick;
 use tidegate_testbed::{Flavor, Server};
 
-use crate::call::{self, Outcome, Run, Written};
-use crate::script::DECIDE;
+use crate::call::{self, Outcome, Run};
 
 /// A day: states must outlive a test that runs in virtual time.
 const SLACK_MILLIS: u64 = 86_400_000;
@@ -25,16 +24,8 @@ impl Bench {
 
     /// Decides `runs` at `now` by the script.
     pub(super) fn decide<'a>(&mut self, runs: &[Run<'a>], now: Tick) -> Vec<Outcome<'a>> {
-        let Written { form, keys, args } = call::write(runs, Some(now), SLACK_MILLIS);
-        let script = redis::Script::new(DECIDE.script(form).text());
-        let mut invocation = script.prepare_invoke();
-        for key in keys.iter() {
-            invocation.key(key);
-        }
-        for arg in args.iter() {
-            invocation.arg(arg);
-        }
-        let reply: Value = invocation.invoke(&mut self.connection).unwrap();
+        let call = call::write(runs, 0, Some(now), SLACK_MILLIS);
+        let reply: Value = call.with_text().query(&mut self.connection).unwrap();
         let (at, outcomes) = call::read(runs, &reply).unwrap();
         assert_eq!(at, now);
         outcomes

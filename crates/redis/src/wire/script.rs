@@ -5,7 +5,7 @@
 
 use redis::{Arg, Cmd};
 
-use crate::flat::Flat;
+use crate::flat::Sink;
 
 /// A script and the name that servers know it by.
 #[derive(Debug)]
@@ -28,28 +28,19 @@ impl Script {
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
         Script { text, sha }
     }
-
-    #[cfg(test)]
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
 }
 
 impl ScriptCall {
-    /// A call of `script` on keys that all live in `slot`.
-    pub(crate) fn new(script: &'static Script, slot: u16, keys: &Flat, args: &Flat) -> ScriptCall {
-        // The name, the sum and a small number stand before them.
-        let (parts, bytes) = (3 + keys.len() + args.len(), 64 + keys.bytes() + args.bytes());
-        let mut command = Cmd::with_capacity(parts, bytes);
-        command.arg("EVALSHA").arg(&script.sha).arg(keys.len());
-        for part in keys.iter().chain(args.iter()) {
-            command.arg(part);
-        }
+    /// A call of `script` on so many keys, which all live in `slot`: they are pushed next, and then
+    /// the arguments. About so many bytes in all.
+    pub(crate) fn new(script: &'static Script, slot: u16, keys: usize, bytes: usize) -> ScriptCall {
+        let mut command = Cmd::with_capacity(16 + 2 * keys, 64 + bytes);
+        command.arg("EVALSHA").arg(&script.sha).arg(keys);
         ScriptCall { script, slot, command }
     }
 
     /// The same call with the script's text instead of its name: loads and runs it in one trip.
-    pub(super) fn with_text(&self) -> Cmd {
+    pub(crate) fn with_text(&self) -> Cmd {
         let mut command = Cmd::new();
         command.arg("EVAL").arg(&self.script.text);
         for part in self.command.args_iter().skip(2) {
@@ -58,6 +49,12 @@ impl ScriptCall {
             }
         }
         command
+    }
+}
+
+impl Sink for ScriptCall {
+    fn push(&mut self, bytes: &[u8]) {
+        self.command.arg(bytes);
     }
 }
 
@@ -101,8 +98,10 @@ mod tests {
     fn the_text_takes_the_place_of_the_name() {
         let script: &'static Script = Box::leak(Box::new(Script::new("return 1")));
         assert_eq!(script.sha, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
-        let call =
-            ScriptCall::new(script, 0, &Flat::from_iter(["k"]), &Flat::from_iter(["a", "b"]));
+        let mut call = ScriptCall::new(script, 0, 1, 3);
+        for part in ["k", "a", "b"] {
+            call.push(part.as_bytes());
+        }
         let name = format!("EVALSHA {} 1 k a b", script.sha);
         assert_eq!(words(&call.command), name);
         assert_eq!(words(&call.with_text()), "EVAL return 1 1 k a b");

@@ -11,7 +11,7 @@ use redis::Value;
 use tidegate_testbed::{Reply, Server};
 use tokio::task::JoinHandle;
 
-use crate::flat::Flat;
+use crate::flat::Sink as _;
 use crate::settings::Settings;
 use crate::wire::{CallError, Refusal, Script, ScriptCall, Wire, slot_of};
 
@@ -32,8 +32,11 @@ pub(super) fn count(key: &str) -> ScriptCall {
 
 /// A call that adds one to each of several counters in one slot.
 pub(super) fn count_all(keys: &[&str]) -> ScriptCall {
-    let (slot, keys) = (slot_of(keys[0].as_bytes()), Flat::from_iter(keys));
-    ScriptCall::new(&COUNT, slot, &keys, &Flat::from_iter(["1"]))
+    let mut call = ScriptCall::new(&COUNT, slot_of(keys[0].as_bytes()), keys.len(), 64);
+    for part in keys.iter().chain(&["1"]) {
+        call.push(part.as_bytes());
+    }
+    call
 }
 
 pub(super) fn settings(url: &str) -> Settings {
