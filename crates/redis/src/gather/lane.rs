@@ -7,6 +7,7 @@ use tidegate_core::Tick;
 use tokio::sync::oneshot;
 
 use super::Answer;
+use super::eager::{Eagerness, Waited};
 use crate::breaker::{Breaker, Permission};
 use crate::call::Request;
 use crate::failure::StoreError;
@@ -42,6 +43,10 @@ struct State {
     away: usize,
     /// The latest deadline of all who are here, since nobody was.
     latest: Tick,
+    eagerness: Eagerness,
+    /// Whether many are split over two calls. Not those that are alike: what the server has to do
+    /// for them is so little that a second call would take longer.
+    splits: bool,
     breaker: Breaker,
 }
 
@@ -73,6 +78,8 @@ impl Lane {
             turns: 0,
             away: 0,
             latest: Tick::default(),
+            eagerness: Eagerness::default(),
+            splits: true,
             breaker: Breaker::new(),
         };
         Lane { number, state: Mutex::new(state) }
@@ -140,12 +147,24 @@ impl Lane {
         state.away -= back;
         let all = state.waiting.len() + state.away;
         // With many about, half of them: the other half goes with the other call.
-        let share = if all < SPLIT_FROM { all } else { all.div_ceil(2) };
+        let share = if state.splits && SPLIT_FROM <= all { all.div_ceil(2) } else { all };
         let some = share.min(CALL_MAX).min(state.waiting.len());
         let jobs: Vec<Job> = state.waiting.drain(..some).collect();
         let jobs: Vec<Job> = jobs.into_iter().filter_map(|job| in_time(job, now)).collect();
         state.away += jobs.len();
         (jobs, state.start())
+    }
+
+    /// Whether to wait eagerly for the next call of many.
+    pub(super) fn eagerness(&self) -> Eagerness {
+        self.lock().eagerness
+    }
+
+    /// Learns from a call of many how it was waited for, and whether its requests were alike.
+    pub(super) fn learn(&self, waited: Waited, are_alike: bool) {
+        let mut state = self.lock();
+        state.eagerness.learn(waited);
+        state.splits = !are_alike;
     }
 
     /// Tells the breaker how a call went; says whether it has opened.
@@ -167,7 +186,8 @@ impl State {
     /// Counts in another turn if one is needed: for the first that waits, or for many.
     fn start(&mut self) -> Start {
         let is_first = self.turns == 0 && !self.waiting.is_empty();
-        let are_many = self.turns < CALLS_MAX && SPLIT_FROM <= self.waiting.len();
+        let has_room = self.turns < CALLS_MAX && self.splits;
+        let are_many = has_room && SPLIT_FROM <= self.waiting.len();
         if !is_first && !are_many {
             return Start::NotNeeded;
         }
@@ -244,6 +264,18 @@ mod tests {
         assert_eq!(lane.leave(1), Start::Needed);
         assert_eq!(lane.take_waiting(0, at(0)).0.len(), 31);
         assert_eq!(enter(&lane, 100), 0);
+    }
+
+    #[test]
+    fn those_that_are_alike_are_not_split() {
+        let lane = Lane::new(0);
+        lane.learn(Waited::InTime, true);
+        assert!(lane.enter_alone(at(20), at(0)).unwrap());
+        assert_eq!(enter(&lane, 63), 0);
+        assert_eq!(lane.leave(1), Start::Needed);
+        assert_eq!(lane.take_waiting(0, at(0)).0.len(), 63);
+        lane.learn(Waited::InTime, false);
+        assert_eq!(enter(&lane, 16), 1);
     }
 
     #[test]

@@ -104,7 +104,9 @@ impl Trip<'_> {
         let scripts = calls.iter().map(|call| self.script(requests, call)).collect();
         let sent = gather.now();
         let run = gather.wire.run(self.lane.number(), scripts, gather.left(deadline));
-        let results = eagerly(run, requests.len(), gather.clock).await;
+        let (results, waited) =
+            eagerly(run, requests.len(), self.lane.eagerness(), gather.clock).await;
+        self.lane.learn(waited, are_alike(calls, requests.len()));
         (results, sent, gather.now())
     }
 
@@ -166,6 +168,11 @@ impl Trip<'_> {
             answers[place] = Some(tellers[group].next(self.gather, &requests[place], when));
         }
     }
+}
+
+/// Whether a few keys are all that many requests ask about.
+fn are_alike(calls: &[Call], requests: usize) -> bool {
+    calls.iter().map(|call| call.groups.len()).sum::<usize>() * 4 <= requests
 }
 
 fn garbled() -> Answer {
