@@ -3,13 +3,15 @@
 mod across;
 mod build;
 mod carry;
+mod judged;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Decision, Policy, Receipt, Span, Tick, Verdict};
+use tidegate_core::{Decision, Policy, Receipt, Tick};
 
 pub use self::build::StoreBuilder;
+pub use self::judged::Judged;
 use crate::call::{Limit, Limits, Request};
 use crate::error::ConnectError;
 use crate::failure::StoreError;
@@ -19,7 +21,7 @@ use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::rule::FleetRule;
 use crate::settings::Settings;
-use crate::told::{Answers, LIMITS_MAX, One};
+use crate::told::{LIMITS_MAX, One};
 use crate::wire::slot_of;
 
 /// Keeps states in Redis or Valkey, and decides there: one round trip, atomic, by its clock.
@@ -55,15 +57,6 @@ pub struct FleetCharge<'a> {
     pub key: &'a FleetKey,
     /// How many cells.
     pub cost: u32,
-}
-
-/// What all limits said of one request.
-#[derive(Debug)]
-#[must_use]
-pub struct Judged {
-    verdict: Verdict,
-    answers: Answers,
-    is_remembered: bool,
 }
 
 impl RedisStore {
@@ -360,46 +353,6 @@ enum Flying<F> {
 
 /// How often a request is asked again because states were carried over.
 const CARRIES_MAX: usize = 5;
-
-impl Judged {
-    /// The verdict of all together.
-    pub fn verdict(&self) -> Verdict {
-        self.verdict
-    }
-
-    /// What each limit said, in the order in which they were given.
-    pub fn each(&self) -> impl ExactSizeIterator<Item = &Decision> {
-        self.answers.iter().map(|one| &one.decision)
-    }
-
-    /// What was charged, limit by limit; each can be refunded once.
-    pub fn into_receipts(self) -> impl Iterator<Item = Option<Receipt>> {
-        self.answers.into_iter().map(|one| one.receipt)
-    }
-
-    /// Whether it was refused without asking Redis, because Redis had refused it before.
-    pub fn is_remembered(&self) -> bool {
-        self.is_remembered
-    }
-
-    fn never() -> Judged {
-        Judged { verdict: Verdict::Never, answers: Answers::new(), is_remembered: false }
-    }
-
-    fn into_first(self) -> One {
-        let verdict = self.verdict;
-        self.answers.into_iter().next().unwrap_or(One {
-            decision: Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO },
-            receipt: None,
-        })
-    }
-}
-
-impl From<Decided> for Judged {
-    fn from(Decided { verdict, answers }: Decided) -> Judged {
-        Judged { verdict, answers, is_remembered: false }
-    }
-}
 
 impl std::fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
