@@ -13,20 +13,12 @@
 --
 -- All numbers are whole and below 2^53, and are ticks (microseconds) unless they say otherwise.
 --
--- The client puts the shapes that a call needs before this, by their numbers in SHAPES.
+-- The client puts clock.lua before this, and the shapes that a call needs, by their numbers.
 
 local FIELDS = 11
 -- As long as a state is ever kept, in milliseconds: 142 years.
 local AGES = 4503599627370
 
-local call = redis.call
-local now = ARGV[1]
-if now == '' then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-else
-  now = now + 0
-end
 local slack = ARGV[2] + 0
 
 local plans = {}

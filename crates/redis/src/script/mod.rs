@@ -37,7 +37,7 @@ pub(crate) enum Form {
 
 /// Decides many requests in one call.
 pub(crate) static DECIDE: LazyLock<Decide> = LazyLock::new(|| Decide {
-    narrow_line: Script::new(include_str!("narrow_line.lua")),
+    narrow_line: Script::new(concat!(include_str!("clock.lua"), include_str!("narrow_line.lua"))),
     simple: [1, 2, 3, 4].map(|number| Script::new(simple_text(number))),
     by_shape: [1, 2, 3, 4].map(|number| Script::new(text(&[number]))),
     mixed: Script::new(text(&[1, 2, 3, 4])),
@@ -46,6 +46,8 @@ pub(crate) static DECIDE: LazyLock<Decide> = LazyLock::new(|| Decide {
 /// Moves a state from a former policy's key to the present one's.
 pub(crate) static CARRY: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("carry.lua")));
+
+const CLOCK: &str = include_str!("clock.lua");
 
 /// The shapes: the name that each file gives its table, and the file.
 const SHAPES: [(&str, &str); 4] = [
@@ -87,7 +89,7 @@ pub(crate) fn is_narrow(shape: Shape) -> bool {
 /// A script for simple calls by one shape.
 fn simple_text(number: usize) -> String {
     let (name, source) = SHAPES[number - 1];
-    format!("{source}local SHAPE = {name}\n{}", include_str!("simple.lua"))
+    format!("{CLOCK}{source}local SHAPE = {name}\n{}", include_str!("simple.lua"))
 }
 
 /// The script for any call by these shapes. Each stands in a block of its own: their helpers have
@@ -98,5 +100,5 @@ fn text(numbers: &[usize]) -> String {
         format!("do\n{source}SHAPES[{number}] = {name}\nend\n")
     };
     let blocks: String = numbers.iter().map(block).collect();
-    format!("local SHAPES = {{}}\n{blocks}{}", include_str!("decide.lua"))
+    format!("{CLOCK}local SHAPES = {{}}\n{blocks}{}", include_str!("decide.lua"))
 }

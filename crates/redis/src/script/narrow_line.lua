@@ -11,14 +11,7 @@
 --       how many are alike of each request; with none given, one of each
 -- reply as decide.lua
 
-local call, get = redis.call, redis.pcall
-local now = ARGV[1]
-if now == '' then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-else
-  now = now + 0
-end
+local get = redis.pcall
 local slack, weight, weight_parts = ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0
 local full, full_parts, paid = now + ARGV[5], ARGV[6] + 0, ARGV[7] + 0
 local counts = ARGV[8]
@@ -50,10 +43,11 @@ for index = 1, #KEYS do
   end
   local passed, too_many, kept, kept_parts = 0, try + 1, nil, nil
   if not ticks then
-    passed, too_many = -2, -1
+    passed, too_many, try = -2, -1, nil
     if type(value) ~= 'table' then found = 'not a state' end
   end
-  while passed + 1 < too_many do
+  -- All of them, if that is too many fewer and fewer: mostly one is tried, and that is all.
+  while try do
     local after_parts = parts + try * weight_parts
     local left = after_parts % paid
     local after = ticks + try * weight + (after_parts - left) / paid
@@ -62,7 +56,7 @@ for index = 1, #KEYS do
     else
       too_many = try
     end
-    try = math.floor((passed + too_many) / 2)
+    try = passed + 1 < too_many and math.floor((passed + too_many) / 2) or nil
   end
   if kept then
     if kept ~= same or kept_parts ~= same_parts then

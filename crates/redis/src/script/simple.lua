@@ -11,14 +11,7 @@
 local AGES = 4503599627370
 local FIELDS = 10
 
-local call, get = redis.call, redis.pcall
-local now = ARGV[1]
-if now == '' then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-else
-  now = now + 0
-end
+local get = redis.pcall
 local slack = ARGV[2] + 0
 local plan = {cost = ARGV[3] + 0}
 SHAPE.plan(plan, 4)
