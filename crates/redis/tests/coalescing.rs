@@ -5,6 +5,7 @@
 mod stand;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidegate_core::{Kind, Policy, Quota, Span};
@@ -123,16 +124,20 @@ async fn whoever_goes_away_while_it_waits_gets_its_charge_back() {
     let rule = store.rule("client", Policy::token_bucket(Quota::per_day(10)).unwrap());
     assert!(store.decide(&rule, &key("other"), 1).await.is_ok());
     proxy.delay(Duration::from_millis(50));
+    let begun = Arc::new(AtomicUsize::new(0));
     let asking = |cost| {
-        let (store, rule) = (store.clone(), rule.clone());
-        tokio::spawn(async move { store.decide(&rule, &key("ada"), cost).await })
+        let (store, rule, begun) = (store.clone(), rule.clone(), Arc::clone(&begun));
+        tokio::spawn(async move {
+            begun.fetch_add(1, Ordering::SeqCst);
+            store.decide(&rule, &key("ada"), cost).await
+        })
     };
     let sent = calls(&server);
     let first = asking(1);
     until(LONG, "the first is under way", || sent < calls(&server)).unwrap();
     let waiting = [asking(3), asking(4)];
-    // Long enough to be put into the queue; if it is not, there is nothing to give back.
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    // A task that has begun is in the queue before it can be aborted.
+    until(LONG, "both have asked", || begun.load(Ordering::SeqCst) == 3).unwrap();
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     assert!(first.await.unwrap().unwrap().verdict.passes());
     proxy.delay(Duration::ZERO);
@@ -150,11 +155,12 @@ async fn a_permit_that_nobody_waits_for_any_more_comes_back() {
     drop(limiter.key("other").enter().await.unwrap());
     proxy.delay(Duration::from_millis(30));
     for _ in 0..3 {
+        let sent = calls(&server);
         let asking = tokio::spawn({
             let limiter = Arc::clone(&limiter);
             async move { limiter.key("ada").enter().await.is_ok() }
         });
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        until(LONG, "it is under way", || sent < calls(&server)).unwrap();
         asking.abort();
         assert!(asking.await.unwrap_err().is_cancelled());
         let free = async || limiter.key("ada").peek().await.verdict().passes();
