@@ -50,6 +50,9 @@ const CORE: &str = "tidegate-core";
 const STORE: &str = "tidegate-store";
 const SIM: &str = "tidegate-sim";
 const REDIS: &str = "tidegate-redis";
+const CONFIG: &str = "tidegate-config";
+const GATE: &str = "tidegate-gate";
+const TOWER: &str = "tidegate-tower";
 const TESTBED: &str = "tidegate-testbed";
 const DOOR: &str = "tidegate";
 
@@ -76,6 +79,27 @@ const ROWS: &[Row] = &[
         foreign: Foreign::Any,
     },
     Row {
+        from: CONFIG,
+        manifest: "crates/config/Cargo.toml",
+        ours: &[CORE],
+        in_tests: &[],
+        foreign: Foreign::Any,
+    },
+    Row {
+        from: GATE,
+        manifest: "crates/gate/Cargo.toml",
+        ours: &[CONFIG, CORE, STORE, REDIS],
+        in_tests: &[SIM, TESTBED],
+        foreign: Foreign::Any,
+    },
+    Row {
+        from: TOWER,
+        manifest: "crates/tower/Cargo.toml",
+        ours: &[GATE, CORE, STORE],
+        in_tests: &[CONFIG, SIM, TESTBED, REDIS],
+        foreign: Foreign::Any,
+    },
+    Row {
         from: TESTBED,
         manifest: "crates/testbed/Cargo.toml",
         ours: &[],
@@ -92,21 +116,21 @@ const ROWS: &[Row] = &[
     Row {
         from: DOOR,
         manifest: "crates/tidegate/Cargo.toml",
-        ours: &[CORE, STORE, REDIS],
+        ours: &[CORE, STORE, REDIS, GATE, TOWER],
         in_tests: &[SIM, TESTBED],
         foreign: Foreign::Any,
     },
     Row {
         from: "tidegate-cli",
         manifest: "crates/cli/Cargo.toml",
-        ours: &[CORE, SIM, STORE, DOOR],
+        ours: &[CONFIG, CORE, GATE, SIM, STORE, DOOR],
         in_tests: &[],
         foreign: Foreign::Any,
     },
     Row {
         from: "tidegate-bench",
         manifest: "bench/Cargo.toml",
-        ours: &[CORE, STORE, SIM, REDIS, TESTBED, DOOR],
+        ours: &[CONFIG, CORE, GATE, STORE, SIM, REDIS, TESTBED, TOWER, DOOR],
         in_tests: &[],
         foreign: Foreign::Any,
     },

@@ -1,0 +1,3 @@
+//! Policy files: what an API team writes down, read into rules.
+
+#![forbid(unsafe_code)]

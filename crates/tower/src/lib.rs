@@ -1,0 +1,3 @@
+//! Rate limits for any tower service that answers HTTP.
+
+#![forbid(unsafe_code)]
