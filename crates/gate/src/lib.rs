@@ -1,3 +1,42 @@
-//! A policy file and a store: what decides about a request.
+//! A policy file and a store: what decides about a request, for every door alike.
+//!
+//! ```
+//! use tidegate_gate::{Gate, Sample};
+//!
+//! let gate = Gate::from_text(
+//!     "rules: [{ name: per-client, key: client, limit: 2/min }]",
+//! )?;
+//! let request = Sample::new("GET /").from_peer("192.0.2.1".parse()?);
+//! for passes in [true, true, false] {
+//!     assert_eq!(gate.decide(&request).verdict().passes(), passes);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
+
+mod admission;
+mod answer;
+mod build;
+mod by;
+mod counts;
+mod gate;
+mod generation;
+mod headers;
+mod here;
+mod problem;
+mod reload;
+mod settle;
+
+pub use tidegate_config::{
+    Attribute, Headers, Request, Response, Rule, Rules, Sample, Unit, without_port,
+};
+
+pub use crate::admission::{Admission, Reason};
+pub use crate::answer::Answer;
+pub use crate::build::{GateBuilder, OpenError};
+pub use crate::by::By;
+pub use crate::counts::RuleCounts;
+pub use crate::gate::{Admit, Gate};
+pub use crate::headers::Field;
+pub use crate::reload::{Reloaded, Watch};

@@ -1,0 +1,145 @@
+//! Attributes: what of a request can be matched, counted by, or taken as a cost.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Something that a request has, or has not.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Attribute {
+    /// A claim of a token that was checked, by its name or a dotted path.
+    Claim(Box<str>),
+    /// A cookie.
+    Cookie(Box<str>),
+    /// Address, endpoint and user agent: for those who have not logged in.
+    Fingerprint,
+    /// What the application itself knows of the request.
+    Given(Box<str>),
+    /// By its name in lower case.
+    Header(Box<str>),
+    /// The host, in lower case.
+    Host,
+    /// The first of several that is present, by its place among the identities of the file.
+    Identity(usize),
+    /// The client's address, grouped as the file says.
+    Ip,
+    /// The method.
+    Method,
+    /// The path, made plain.
+    Path,
+    /// A query parameter.
+    Query(Box<str>),
+    /// A segment of the path, by its number from 1.
+    Segment(usize),
+    /// The part of the path that a pattern of the rule gave a name.
+    Named(Box<str>),
+    /// The tier.
+    Tier,
+}
+
+/// Names without a colon.
+pub(crate) const PLAIN: [&str; 8] =
+    ["fingerprint", "host", "ip", "method", "path", "tier", "user", "client"];
+
+/// Names with something behind a colon.
+pub(crate) const WITH_NAME: [&str; 6] =
+    ["attribute", "cookie", "header", "jwt", "query", "segment"];
+
+impl Attribute {
+    /// Reads a name such as `ip` or `header:x-api-key`. `identities` are the file's own names.
+    pub(crate) fn parse(text: &str, identities: &[Box<str>]) -> Result<Attribute, Cow<'static, str>> {
+        if let Some(index) = identities.iter().position(|name| **name == *text) {
+            return Ok(Attribute::Identity(index));
+        }
+        if let Some((kind, name)) = text.split_once(':') {
+            return Attribute::with_name(kind.trim(), name.trim());
+        }
+        if let Some(name) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+            return Ok(Attribute::Named(name.into()));
+        }
+        Ok(match text {
+            "fingerprint" => Attribute::Fingerprint,
+            "host" => Attribute::Host,
+            "ip" => Attribute::Ip,
+            "method" => Attribute::Method,
+            "path" => Attribute::Path,
+            "tier" => Attribute::Tier,
+            "user" => Attribute::Given("user".into()),
+            _ => return Err(unknown(text, identities)),
+        })
+    }
+
+    fn with_name(kind: &str, name: &str) -> Result<Attribute, Cow<'static, str>> {
+        if name.is_empty() {
+            return Err(format!("`{kind}:` needs a name behind the colon").into());
+        }
+        if NAME_BYTES_MAX < name.len() {
+            return Err("a name has at most 256 bytes: choose a shorter one".into());
+        }
+        Ok(match kind {
+            "attribute" => Attribute::Given(name.into()),
+            "cookie" => Attribute::Cookie(name.into()),
+            "header" => Attribute::Header(name.to_ascii_lowercase().into()),
+            "jwt" => Attribute::Claim(name.into()),
+            "query" => Attribute::Query(name.into()),
+            "segment" => match name.parse::<usize>() {
+                Ok(number @ 1..=64) => Attribute::Segment(number),
+                _ => return Err("a segment is a number from 1 to 64, as in `segment:1`".into()),
+            },
+            _ => {
+                let wrong = format!("there is no attribute `{kind}:…`");
+                let near = crate::suggest::did_you_mean(kind, WITH_NAME.into_iter());
+                return Err(match near {
+                    Some(near) => format!("{wrong}: did you mean `{near}:{name}`?").into(),
+                    None => format!("{wrong}: {}", accepted(&[])).into(),
+                });
+            }
+        })
+    }
+
+    /// Whether its value may be a secret: such a value is never written to a store as it is.
+    pub(crate) fn may_be_secret(&self) -> bool {
+        matches!(self, Attribute::Cookie(_) | Attribute::Header(_) | Attribute::Query(_))
+    }
+}
+
+const NAME_BYTES_MAX: usize = 256;
+
+fn unknown(text: &str, identities: &[Box<str>]) -> Cow<'static, str> {
+    let own = identities.iter().map(|name| &**name);
+    match crate::suggest::did_you_mean(text, PLAIN.into_iter().chain(own)) {
+        Some(near) => format!("there is no attribute `{text}`: did you mean `{near}`?").into(),
+        None => format!("there is no attribute `{text}`: {}", accepted(identities)).into(),
+    }
+}
+
+fn accepted(identities: &[Box<str>]) -> String {
+    let own: String = identities.iter().map(|name| format!("{name}, ")).collect();
+    format!(
+        "use {own}ip, user, tier, method, host, path, fingerprint, header:NAME, cookie:NAME, \
+         query:NAME, jwt:CLAIM, segment:NUMBER or attribute:NAME"
+    )
+}
+
+impl fmt::Display for Attribute {
+    /// As it is written in a file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Attribute::Claim(name) => write!(f, "jwt:{name}"),
+            Attribute::Cookie(name) => write!(f, "cookie:{name}"),
+            Attribute::Fingerprint => f.write_str("fingerprint"),
+            Attribute::Given(name) if **name == *"user" => f.write_str("user"),
+            Attribute::Given(name) => write!(f, "attribute:{name}"),
+            Attribute::Header(name) => write!(f, "header:{name}"),
+            Attribute::Host => f.write_str("host"),
+            Attribute::Identity(index) => write!(f, "identity {index}"),
+            Attribute::Ip => f.write_str("ip"),
+            Attribute::Method => f.write_str("method"),
+            Attribute::Named(name) => write!(f, "{{{name}}}"),
+            Attribute::Path => f.write_str("path"),
+            Attribute::Query(name) => write!(f, "query:{name}"),
+            Attribute::Segment(number) => write!(f, "segment:{number}"),
+            Attribute::Tier => f.write_str("tier"),
+        }
+    }
+}

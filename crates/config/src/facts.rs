@@ -1,0 +1,270 @@
+//! What is known of one request, looked up once and only when a rule asks.
+//!
+//! A value that is empty, or longer than anybody's name, counts as missing: what a rule does then is
+//! written in the file, so nobody gets around a limit by sending something odd.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use smallvec::SmallVec;
+use tidegate_core::Tick;
+
+use crate::address::Group;
+use crate::attribute::Attribute;
+use crate::identify::{Identify, Tiers};
+use crate::path::{Normal, Pattern};
+use crate::request::Request;
+use crate::token::Claims;
+
+/// The most bytes of a value that says who somebody is.
+pub(crate) const VALUE_BYTES_MAX: usize = 1_024;
+
+/// A request, and what was found out about it.
+pub struct Facts<'r, 'a> {
+    pub(crate) identify: &'r Identify,
+    pub(crate) request: &'a dyn Request,
+    pub(crate) path: Normal<'a>,
+    pub(crate) now: Tick,
+    client: OnceCell<Option<IpAddr>>,
+    claims: OnceCell<Option<Claims>>,
+    tier: OnceCell<usize>,
+}
+
+/// A part of a key: an attribute and its value.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Part<'f> {
+    /// Where the value is from, so that no value of one source is taken for that of another.
+    pub source: &'f Attribute,
+    /// The value.
+    pub value: Value<'f>,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Value<'f> {
+    /// An address, or the network that counts as one.
+    Address(Group),
+    /// Anything else.
+    Bytes(Cow<'f, [u8]>),
+    /// Nothing: all requests without it count together.
+    Missing,
+}
+
+/// The parts of a key. Most have one, a few have two.
+pub type Parts<'f> = SmallVec<[Part<'f>; 2]>;
+
+impl<'r, 'a> Facts<'r, 'a> {
+    pub(crate) fn new(identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
+        let path = Normal::of(request.path());
+        let (client, claims, tier) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Facts { identify, request, path, now, client, claims, tier }
+    }
+
+    /// The client's address, past the proxies that the file trusts.
+    pub(crate) fn client(&self) -> Option<IpAddr> {
+        *self.client.get_or_init(|| {
+            let proxies = &self.identify.proxies;
+            let mut lines: SmallVec<[&[u8]; 2]> = SmallVec::new();
+            if proxies.believes_anybody() {
+                self.request.header_lines(proxies.header(), &mut |line| lines.push(line));
+            }
+            proxies.client(self.request.peer(), lines.into_iter())
+        })
+    }
+
+    /// The tier, by its place among the file's.
+    pub(crate) fn tier(&self) -> usize {
+        *self.tier.get_or_init(|| {
+            let tiers = &self.identify.tiers;
+            let said = tiers.from.iter().find_map(|attribute| self.bytes(attribute, &[]));
+            said.and_then(|name| tiers.index(&name)).unwrap_or(Tiers::DEFAULT)
+        })
+    }
+
+    /// Adds what `attribute` is of this request; whether there is anything.
+    pub(crate) fn push<'f>(
+        &'f self,
+        attribute: &'f Attribute,
+        patterns: &'f [Pattern],
+        parts: &mut Parts<'f>,
+    ) -> bool {
+        match attribute {
+            Attribute::Identity(index) => self.push_identity(*index, patterns, parts),
+            Attribute::Fingerprint => self.push_fingerprint(parts),
+            Attribute::Ip => {
+                let Some(client) = self.client() else { return false };
+                let value = Value::Address(self.identify.proxies.group(client));
+                parts.push(Part { source: attribute, value });
+                true
+            }
+            _ => {
+                let Some(bytes) = self.bytes(attribute, patterns) else { return false };
+                parts.push(Part { source: attribute, value: Value::Bytes(bytes) });
+                true
+            }
+        }
+    }
+
+    fn push_identity<'f>(
+        &'f self,
+        index: usize,
+        patterns: &'f [Pattern],
+        parts: &mut Parts<'f>,
+    ) -> bool {
+        let Some(alternatives) = self.identify.identities.get(index) else { return false };
+        alternatives.iter().any(|all| self.push_all(all, patterns, parts))
+    }
+
+    /// Adds address, endpoint and user agent. Who sends no user agent is known by that, too.
+    fn push_fingerprint<'f>(&'f self, parts: &mut Parts<'f>) -> bool {
+        let [address @ .., user_agent] = &*FINGERPRINT;
+        if !self.push_all(address, &[], parts) {
+            return false;
+        }
+        if !self.push(user_agent, &[], parts) {
+            parts.push(Part { source: user_agent, value: Value::Missing });
+        }
+        true
+    }
+
+    /// Adds all of them, or none.
+    fn push_all<'f>(
+        &'f self,
+        all: &'f [Attribute],
+        patterns: &'f [Pattern],
+        parts: &mut Parts<'f>,
+    ) -> bool {
+        let before = parts.len();
+        let all_there = all.iter().all(|attribute| self.push(attribute, patterns, parts));
+        if !all_there {
+            parts.truncate(before);
+        }
+        all_there
+    }
+
+    /// The value of an attribute that is a text.
+    pub(crate) fn bytes<'f>(
+        &'f self,
+        attribute: &Attribute,
+        patterns: &[Pattern],
+    ) -> Option<Cow<'f, [u8]>> {
+        let request = self.request;
+        let value = match attribute {
+            Attribute::Claim(name) => self.claims()?.get(name)?.into_owned().into_bytes().into(),
+            Attribute::Cookie(name) => cookie(request, name)?.into(),
+            Attribute::Given(name) => request.attribute(name)?.as_bytes().into(),
+            Attribute::Header(name) => request.header(name)?.trim_ascii().into(),
+            Attribute::Host => request.host().to_ascii_lowercase().into_bytes().into(),
+            Attribute::Method => request.method().as_bytes().into(),
+            Attribute::Path => self.path.as_str().as_bytes().into(),
+            Attribute::Query(name) => query(request.query()?, name)?,
+            Attribute::Segment(number) => self.path.segments().nth(number - 1)?.as_bytes().into(),
+            Attribute::Named(name) => {
+                let captured = patterns.iter().find_map(|it| it.capture(&self.path, name))?;
+                captured.as_bytes().to_vec().into()
+            }
+            Attribute::Tier => self.identify.tiers.names.get(self.tier())?.as_bytes().to_vec().into(),
+            Attribute::Ip => self.client()?.to_string().into_bytes().into(),
+            Attribute::Fingerprint | Attribute::Identity(_) => return self.joined(attribute),
+        };
+        (1..=VALUE_BYTES_MAX).contains(&value.len()).then_some(value)
+    }
+
+    /// What several attributes are together, for a text of them.
+    fn joined(&self, attribute: &Attribute) -> Option<Cow<'_, [u8]>> {
+        let mut parts = Parts::new();
+        if !self.push(attribute, &[], &mut parts) {
+            return None;
+        }
+        match &parts[..] {
+            [Part { value: Value::Bytes(bytes), .. }] => Some(bytes.to_vec().into()),
+            _ => {
+                let texts: Vec<String> = parts.iter().map(|part| part.value.to_string()).collect();
+                Some(texts.join(" ").into_bytes().into())
+            }
+        }
+    }
+
+    /// The claims of the request's token, if it has one that can be believed.
+    fn claims(&self) -> Option<&Claims> {
+        self.claims.get_or_init(|| self.look_for_claims()).as_ref()
+    }
+
+    fn look_for_claims(&self) -> Option<Claims> {
+        let Identify { tokens, token_in, .. } = self.identify;
+        let token: &[u8] = match token_in.as_ref()? {
+            Attribute::Header(name) => self.request.header(name)?.trim_ascii(),
+            Attribute::Cookie(name) => cookie(self.request, name)?,
+            _ => return None,
+        };
+        tokens.as_ref()?.claims(without_scheme(token), self.now).ok()
+    }
+}
+
+/// A token without the word in front of it.
+fn without_scheme(token: &[u8]) -> &[u8] {
+    const SCHEME: &[u8] = b"bearer ";
+    match token.split_at_checked(SCHEME.len()) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(SCHEME) => rest.trim_ascii(),
+        _ => token,
+    }
+}
+
+static FINGERPRINT: LazyLock<[Attribute; 4]> = LazyLock::new(|| {
+    [Attribute::Ip, Attribute::Method, Attribute::Path, Attribute::Header("user-agent".into())]
+});
+
+/// The value of a cookie.
+fn cookie<'a>(request: &'a dyn Request, name: &str) -> Option<&'a [u8]> {
+    let mut found = None;
+    request.header_lines("cookie", &mut |line| {
+        for pair in line.split(|byte| *byte == b';') {
+            let mut halves = pair.splitn(2, |byte| *byte == b'=');
+            let is_it = halves.next().is_some_and(|it| it.trim_ascii() == name.as_bytes());
+            if let (true, None, Some(value)) = (is_it, found, halves.next()) {
+                found = Some(value.trim_ascii());
+            }
+        }
+    });
+    found
+}
+
+/// The first value of a query parameter, decoded: one value has one spelling.
+fn query<'a>(query: &'a str, name: &str) -> Option<Cow<'a, [u8]>> {
+    query.split('&').find_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decoded(key)[..] == *name.as_bytes()).then(|| decoded(value))
+    })
+}
+
+fn decoded(text: &str) -> Cow<'_, [u8]> {
+    let bytes = text.as_bytes();
+    if !bytes.contains(&b'%') && !bytes.contains(&b'+') {
+        return bytes.into();
+    }
+    let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
+    let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while at < bytes.len() {
+        let pair = (digit(at + 1), digit(at + 2));
+        let (byte, width) = match (bytes[at], pair) {
+            (b'%', (Some(high), Some(low))) => (u8::try_from(high << 4 | low).unwrap_or(b'%'), 3),
+            (b'+', _) => (b' ', 1),
+            (byte, _) => (byte, 1),
+        };
+        plain.push(byte);
+        at += width;
+    }
+    plain.into()
+}
+
+impl std::fmt::Display for Value<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Address(group) => group.fmt(f),
+            Value::Bytes(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
+            Value::Missing => f.write_str("(missing)"),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `costs` and `cost`: how many cells a request takes.
+
+use super::Reading;
+use super::tables::{COST_RULE, MEASURE};
+use crate::attribute::Attribute;
+use crate::cost::{Cost, Measure, Measured};
+use crate::matcher::Matcher;
+use crate::read::Fields;
+use crate::source::{Node, Value};
+
+impl Reading<'_> {
+    pub(super) fn read_costs(&mut self, node: &Node) -> Vec<(Matcher, Cost)> {
+        let Some(list) = node.list("costs", &mut self.problems) else { return Vec::new() };
+        list.iter().filter_map(|one| self.read_cost_rule(one)).collect()
+    }
+
+    fn read_cost_rule(&mut self, node: &Node) -> Option<(Matcher, Cost)> {
+        let fields = Fields::of(node, &COST_RULE, &mut self.problems)?;
+        let mut matcher = self.read_match(fields.get("match"));
+        let short = self.read_short(fields.get("method"), fields.get("path"));
+        for all in &mut matcher.any {
+            all.conditions.extend(short.conditions.iter().cloned());
+        }
+        let cost = fields.required("cost", &mut self.problems)?;
+        Some((matcher, self.read_cost(cost, 1)?))
+    }
+
+    /// A number, or where to read one; `per_cell` of what is read makes a cell.
+    pub(super) fn read_cost(&mut self, node: &Node, per_cell: u32) -> Option<Cost> {
+        if !matches!(node.value, Value::Map(_)) {
+            let cells = node.count("cost", 0..=u32::MAX.into(), &mut self.problems)?;
+            return Some(Cost::Cells(u32::try_from(cells).ok()?));
+        }
+        let fields = Fields::of(node, &MEASURE, &mut self.problems)?;
+        let from = fields.required("from", &mut self.problems)?;
+        let mut number = |name: &'static str, usual: u32| {
+            let range = 0..=u64::from(u32::MAX);
+            let count = |node: &Node| node.count(name, range, &mut self.problems);
+            let given = fields.get(name).and_then(count).and_then(|it| u32::try_from(it).ok());
+            given.unwrap_or(usual)
+        };
+        let (otherwise, min, max) = (number("default", 1), number("min", 1), number("max", u32::MAX));
+        if max < min {
+            self.problems.error(fields.at(), "`max` is less than `min`").help("swap them");
+            return None;
+        }
+        let what = self.read_measured(from)?;
+        let otherwise = otherwise.clamp(min, max);
+        Some(Cost::From(Measure { what, otherwise, min, max, per_cell }))
+    }
+
+    fn read_measured(&mut self, node: &Node) -> Option<Measured> {
+        let text = node.text("from", &mut self.problems)?;
+        if let Some(name) = text.strip_prefix("response:") {
+            return Some(Measured::Response(name.trim().to_ascii_lowercase().into()));
+        }
+        if text == "content-length" {
+            return Some(Measured::Request(Attribute::Header("content-length".into())));
+        }
+        self.read_attribute(node).map(Measured::Request)
+    }
+}

@@ -1,0 +1,257 @@
+//! `limit`, `burst`, `credits`: how much.
+
+use smallvec::{SmallVec, smallvec};
+use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Span as Time};
+
+use super::Reading;
+use super::tables::CREDITS;
+use crate::problem::Span;
+use crate::quantity::{self, Amount, Limit, Period};
+use crate::read::Fields;
+use crate::rule::{Quotas, Timed, Unit, When};
+use crate::source::Node;
+use crate::zone::Zone;
+
+/// What all quotas of a rule have in common.
+#[derive(Debug)]
+pub(super) struct Measures {
+    pub(super) kind: Kind,
+    pub(super) unit: Unit,
+    /// How many bytes make a cell.
+    pub(super) per_cell: u32,
+    pub(super) zone: Option<Zone>,
+    pub(super) lease: Time,
+    pub(super) max_wait: Option<Time>,
+    pub(super) credits: Option<Credits>,
+}
+
+/// Unused quota, saved up for a burst.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Credits {
+    saved_for: Time,
+    /// How many times the limit's rate it may be spent at.
+    factor: u32,
+}
+
+impl Reading<'_> {
+    pub(super) fn read_credits(&mut self, node: &Node, kind: Kind) -> Option<Credits> {
+        let fields = Fields::of(node, &CREDITS, &mut self.problems)?;
+        if !matches!(kind, Kind::TokenBucket | Kind::Gcra | Kind::LeakyBucket) {
+            let problem = self.problems.error(node.at, format!("`{kind}` saves no credits"));
+            problem.help("use `algorithm: token-bucket`");
+        }
+        let saved_for = fields.required("for", &mut self.problems)?;
+        let saved_for = self.read_duration(saved_for, "for")?;
+        let rate = fields.required("rate", &mut self.problems)?;
+        let text = rate.scalar("rate", &mut self.problems)?;
+        match quantity::factor(&text) {
+            Ok(factor) => Some(Credits { saved_for, factor }),
+            Err(misread) => {
+                self.misread(rate.at, misread);
+                None
+            }
+        }
+    }
+
+    /// The quota of a tier or a key.
+    pub(super) fn read_quota(
+        &mut self,
+        node: &Node,
+        burst: Option<&Node>,
+        measures: &Measures,
+    ) -> Option<Quotas> {
+        let text = node.scalar("limit", &mut self.problems)?;
+        let limit = match quantity::limit(&text) {
+            Ok(limit) => limit,
+            Err(misread) => {
+                self.misread(node.at, misread);
+                return None;
+            }
+        };
+        let burst = match burst {
+            Some(node) => Some(self.read_cells(node, "burst")?),
+            None => None,
+        };
+        match limit {
+            Limit::Block => Some(Quotas::Block),
+            Limit::Unlimited => Some(Quotas::Unlimited),
+            Limit::InFlight { cells } => self.in_flight(node.at, cells, measures),
+            Limit::Rate { amount, per } => self.rate(node.at, &amount, per, burst, measures),
+        }
+    }
+
+    fn read_cells(&mut self, node: &Node, what: &str) -> Option<u32> {
+        let text = node.scalar(what, &mut self.problems)?;
+        let count = match quantity::count(&text) {
+            Ok(count) => count,
+            Err(misread) => {
+                self.misread(node.at, misread);
+                return None;
+            }
+        };
+        self.cells(node.at, count)
+    }
+
+    fn cells(&mut self, at: Span, count: u64) -> Option<u32> {
+        let cells = u32::try_from(count).ok();
+        if cells.is_none() {
+            let message = format!("`{count}` is more than can be counted: at most {}", u32::MAX);
+            self.problems.error(at, message).help("count something larger: `unit: kB`, for example");
+        }
+        cells
+    }
+
+    fn in_flight(&mut self, at: Span, cells: u64, measures: &Measures) -> Option<Quotas> {
+        let cells = self.cells(at, cells)?;
+        if measures.kind != Kind::Concurrency {
+            let message = format!("`{}` does not count what is in flight", measures.kind);
+            self.problems.error(at, message).help("use `algorithm: concurrency`");
+            return None;
+        }
+        let quota = Quota::in_flight(cells, measures.lease);
+        let policy = self.policy(at, Kind::Concurrency, quota)?;
+        Some(judged(Timed { part: "", policy: When::Always(policy), window: measures.lease }))
+    }
+
+    fn rate(
+        &mut self,
+        at: Span,
+        amount: &Amount,
+        per: Period,
+        burst: Option<u32>,
+        measures: &Measures,
+    ) -> Option<Quotas> {
+        if measures.kind == Kind::Concurrency {
+            let problem = self.problems.error(at, "concurrency has no period");
+            problem.help("write `20 in flight`");
+            return None;
+        }
+        let cells = self.amount(at, amount, measures)?;
+        if let Some(quotas) = self.calendar(at, cells, per, burst, measures) {
+            return quotas;
+        }
+        let Some(span) = per.span() else {
+            let problem = self.problems.error(at, "months and years differ in length");
+            problem.help("use `algorithm: fixed-window`, which follows the calendar");
+            return None;
+        };
+        let mut quota = Quota::new(cells, span);
+        quota = burst.map_or(quota, |burst| quota.burst(burst));
+        if measures.kind == Kind::LeakyQueue && let Some(wait) = measures.max_wait {
+            quota = self.waits_at_most(at, quota, wait)?;
+        }
+        match measures.credits {
+            Some(credits) => self.with_credits(at, quota, credits, measures.kind),
+            None => {
+                let policy = self.policy(at, measures.kind, quota)?;
+                Some(judged(timed("", policy, span)))
+            }
+        }
+    }
+
+    /// Cells of an amount in the rule's unit.
+    fn amount(&mut self, at: Span, amount: &Amount, measures: &Measures) -> Option<u32> {
+        let per_cell = u64::from(measures.per_cell);
+        let cells = match (&amount.unit, &measures.unit) {
+            (quantity::Unit::Bytes, Unit::Bytes) => {
+                if amount.cells % per_cell != 0 {
+                    let message = format!("a limit of whole units of {per_cell} bytes is needed");
+                    self.problems.error(at, message).help("round it, or choose a smaller `unit`");
+                    return None;
+                }
+                amount.cells / per_cell
+            }
+            (quantity::Unit::Bytes, _) => {
+                self.problems.error(at, "this rule does not count bytes").help("add `unit: B`");
+                return None;
+            }
+            _ => amount.cells,
+        };
+        self.cells(at, cells)
+    }
+
+    /// A fixed window of the calendar: where a time zone is given, and for months and years.
+    fn calendar(
+        &mut self,
+        at: Span,
+        limit: u32,
+        per: Period,
+        burst: Option<u32>,
+        measures: &Measures,
+    ) -> Option<Option<Quotas>> {
+        if measures.kind != Kind::FixedWindow || (measures.zone.is_none() && per.span().is_some()) {
+            return None;
+        }
+        if burst.is_some() {
+            self.problems.error(at, QuotaError::BurstWithoutBucket.to_string());
+            return Some(None);
+        }
+        let Some(unit) = per.calendar() else {
+            let problem = self.problems.error(at, "a calendar has no windows of this length");
+            problem.help("use one of min, h, day, week, month, year, or leave `time_zone` out");
+            return Some(None);
+        };
+        let zone = measures.zone.clone().unwrap_or_else(Zone::utc);
+        let policy = When::Calendar { limit, unit, zone };
+        Some(Some(judged(Timed { part: "", policy, window: unit.about() })))
+    }
+
+    /// A queue no longer than what leaves it in time.
+    fn waits_at_most(&mut self, at: Span, quota: Quota, wait: Time) -> Option<Quota> {
+        let held = u128::from(quota.cells()) * u128::from(wait.get()) / u128::from(quota.per().get().max(1));
+        let held = u32::try_from(held).unwrap_or(u32::MAX).saturating_add(1);
+        let burst = quota.burst_asked().map_or(held, |burst| burst.min(held));
+        if burst == 0 {
+            self.problems.error(at, "nothing gets through in `max_wait`").help("make it longer");
+            return None;
+        }
+        Some(quota.burst(burst))
+    }
+
+    /// Two buckets that judge together: one saves unused quota, the other says how fast it may go.
+    fn with_credits(
+        &mut self,
+        at: Span,
+        quota: Quota,
+        credits: Credits,
+        kind: Kind,
+    ) -> Option<Quotas> {
+        let per = u128::from(quota.per().get().max(1));
+        let saved = u128::from(quota.cells()) * u128::from(credits.saved_for.get()) / per;
+        let burst = quota.burst_asked().unwrap_or(quota.cells());
+        let ceiling = saved.saturating_add(u128::from(burst));
+        let ceiling = self.cells(at, u64::try_from(ceiling).unwrap_or(u64::MAX))?;
+        let peak = u64::from(quota.cells()) * u64::from(credits.factor);
+        let peak = self.cells(at, peak)?;
+        let saves = self.policy(at, kind, Quota::new(quota.cells(), quota.per()).burst(ceiling))?;
+        let goes = self.policy(at, kind, Quota::new(peak, quota.per()).burst(burst))?;
+        Some(Quotas::Judged(smallvec![
+            timed("", saves, quota.per()),
+            timed("peak", goes, quota.per())
+        ]))
+    }
+
+    fn policy(&mut self, at: Span, kind: Kind, quota: Quota) -> Option<Policy> {
+        match Policy::new(kind, quota) {
+            Ok(policy) => Some(policy),
+            Err(error) => {
+                self.problems.error(at, error.to_string());
+                None
+            }
+        }
+    }
+}
+
+fn judged(one: Timed) -> Quotas {
+    Quotas::Judged(SmallVec::from_iter([one]))
+}
+
+/// A policy with the window that clients are told: for a bucket, the time in which it fills.
+fn timed(part: &'static str, policy: Policy, per: Time) -> Timed {
+    let fills = |grains: &Grains| {
+        let burst = u128::from(grains.burst()) * u128::from(grains.cell());
+        Time::from_micros(u64::try_from(burst.div_ceil(grains.tick().into())).unwrap_or(u64::MAX))
+    };
+    let window = policy.grains().map_or(per, fills);
+    Timed { part, policy: When::Always(policy), window }
+}

@@ -1,0 +1,106 @@
+//! `match`: which requests.
+
+use super::Reading;
+use super::tables::MATCH;
+use crate::attribute::Attribute;
+use crate::glob::Glob;
+use crate::matcher::{All, Condition, Matcher};
+use crate::path::Pattern;
+use crate::read::Fields;
+use crate::source::{Entry, Node};
+
+impl Reading<'_> {
+    /// One match or a list of them; without one, every request.
+    pub(super) fn read_match(&mut self, node: Option<&Node>) -> Matcher {
+        let Some(node) = node else { return Matcher::everything() };
+        Matcher { any: node.one_or_more().iter().map(|one| self.read_all(one)).collect() }
+    }
+
+    fn read_all(&mut self, node: &Node) -> All {
+        let Some(fields) = Fields::of(node, &MATCH, &mut self.problems) else {
+            return All::default();
+        };
+        let mut conditions = Vec::new();
+        if let Some(node) = fields.get("method") {
+            conditions.push(self.read_values(node, Attribute::Method, "method"));
+        }
+        if let Some(node) = fields.get("host") {
+            conditions.push(self.read_values(node, Attribute::Host, "host"));
+        }
+        conditions.extend(fields.get("path").map(|node| self.read_paths(node)));
+        conditions.extend(fields.get("tier").map(|node| self.read_tiers_wanted(node)));
+        conditions.extend(fields.get("ip").map(|node| Condition::Network(self.read_networks(node))));
+        for name in ["header", "cookie", "query", "jwt", "attribute"] {
+            let Some(node) = fields.get(name) else { continue };
+            let Some(entries) = node.map(name, &mut self.problems) else { continue };
+            conditions.extend(entries.iter().filter_map(|entry| self.read_value(name, entry)));
+        }
+        if let Some(node) = fields.get("not") {
+            conditions.push(Condition::Not(self.read_match(Some(node))));
+        }
+        if conditions.is_empty() {
+            let problem = self.problems.error(node.at, "an empty match says nothing");
+            problem.help("leave it out to match every request");
+        }
+        All { conditions }
+    }
+
+    /// `method: [GET, HEAD]` and `path: /export/**`, where they stand without `match`.
+    pub(super) fn read_short(&mut self, method: Option<&Node>, path: Option<&Node>) -> All {
+        let mut conditions = Vec::new();
+        conditions.extend(method.map(|it| self.read_values(it, Attribute::Method, "method")));
+        conditions.extend(path.map(|node| self.read_paths(node)));
+        All { conditions }
+    }
+
+    fn read_paths(&mut self, node: &Node) -> Condition {
+        let mut patterns = Vec::new();
+        for one in node.one_or_more() {
+            let Some(text) = one.text("path", &mut self.problems) else { continue };
+            match Pattern::parse(text) {
+                Ok(pattern) => patterns.push(pattern),
+                Err(misread) => self.misread(one.at, misread),
+            }
+        }
+        Condition::Path(patterns)
+    }
+
+    fn read_tiers_wanted(&mut self, node: &Node) -> Condition {
+        let mut tiers = Vec::new();
+        for one in node.one_or_more() {
+            if let Some(name) = one.scalar("tier", &mut self.problems) {
+                tiers.push(self.tier(&name, one.at));
+            }
+        }
+        Condition::Tier(tiers)
+    }
+
+    fn read_value(&mut self, kind: &str, entry: &Entry) -> Option<Condition> {
+        let name = format!("{kind}:{}", entry.name);
+        match Attribute::parse(&name, &[]) {
+            Ok(attribute) => {
+                self.needs_tokens(&attribute, entry.name_at);
+                Some(self.read_values(&entry.node, attribute, &entry.name))
+            }
+            Err(wrong) => {
+                self.problems.error(entry.name_at, wrong);
+                None
+            }
+        }
+    }
+
+    fn read_values(&mut self, node: &Node, attribute: Attribute, what: &str) -> Condition {
+        let ignores_case = crate::index::ignores_case(&attribute);
+        let mut like = Vec::new();
+        for one in node.one_or_more() {
+            let Some(text) = one.scalar(what, &mut self.problems) else { continue };
+            if text.is_empty() {
+                let problem = self.problems.error(one.at, "an empty text is like nothing");
+                problem.help("write `\"*\"` for any value, or put it under `not:`");
+            }
+            let glob = if ignores_case { Glob::ignoring_case(&text) } else { Glob::new(&text) };
+            like.push(glob);
+        }
+        Condition::Value { attribute, like }
+    }
+}

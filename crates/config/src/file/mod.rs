@@ -1,0 +1,123 @@
+//! From what was typed to rules: each section has a file of its own.
+
+mod costs;
+mod identify;
+mod limits;
+mod matching;
+mod overrides;
+mod rule;
+mod tables;
+
+use crate::identify::Tiers;
+use crate::index::Index;
+use crate::problem::{Problems, Span};
+use crate::read::Fields;
+use crate::rules::{Headers, Rules};
+use crate::source::Node;
+
+pub(crate) use self::tables::FILE;
+
+/// What sections have to know of each other while they are read.
+#[derive(Debug)]
+pub(crate) struct Reading<'o> {
+    pub(crate) problems: Problems,
+    pub(crate) outside: &'o dyn Outside,
+    /// The names under `identify`.
+    identities: Vec<Box<str>>,
+    tiers: Tiers,
+    /// Whether the file lists all tiers there are.
+    tiers_are_known: bool,
+    has_tokens: bool,
+    defaults: Defaults,
+    /// The names of rules, and where each stands.
+    names: std::collections::HashMap<Box<str>, Span>,
+}
+
+/// What rules do that do not say so themselves.
+#[derive(Clone, Copy, Debug)]
+struct Defaults {
+    without_store: Option<&'static str>,
+    nodes: u32,
+}
+
+/// What a policy file refers to: secrets and keys.
+pub trait Outside: std::fmt::Debug {
+    /// The bytes of a file, by its name relative to the policy file.
+    fn file(&self, name: &str) -> std::io::Result<Vec<u8>>;
+
+    /// An environment variable.
+    fn variable(&self, name: &str) -> Option<String>;
+}
+
+impl<'o> Reading<'o> {
+    pub(crate) fn new(outside: &'o dyn Outside) -> Reading<'o> {
+        Reading {
+            problems: Problems::default(),
+            outside,
+            identities: vec!["client".into()],
+            tiers: Tiers::default(),
+            tiers_are_known: false,
+            has_tokens: false,
+            defaults: Defaults { without_store: None, nodes: 1 },
+            names: std::collections::HashMap::new(),
+        }
+    }
+
+    /// Reads the trees of one or more files as one policy.
+    pub(crate) fn rules(&mut self, trees: &[Node]) -> Rules {
+        let mut rules = Rules::default();
+        let files: Vec<Fields<'_>> = trees
+            .iter()
+            .filter_map(|tree| Fields::of(tree, &FILE, &mut self.problems))
+            .collect();
+        let mut once = |name: &'static str| {
+            let mut found = files.iter().filter_map(|file| file.get(name));
+            let first = found.next();
+            for again in found {
+                let message = format!("`{name}` stands in another file already");
+                self.problems.error(again.at, message).help("say it in one of the files");
+            }
+            first
+        };
+        let [identify, jwt, tiers, headers, on_store_error, nodes] =
+            ["identify", "jwt", "tiers", "headers", "on_store_error", "nodes"].map(&mut once);
+        self.read_defaults(on_store_error, nodes);
+        rules.headers = headers.map_or(Headers::Both, |node| self.read_headers(node));
+        rules.identify = self.read_identify(identify, jwt, tiers);
+        let costs = files.iter().filter_map(|file| file.get("costs"));
+        rules.costs = costs.flat_map(|node| self.read_costs(node)).collect();
+        let lists = files.iter().filter_map(|file| file.get("rules"));
+        let read: Vec<rule::Ranked> = lists.flat_map(|node| self.read_rules(node)).collect();
+        if read.is_empty() && !self.problems.is_fatal() {
+            let at = files.first().map(Fields::at).unwrap_or_default();
+            let problem = self.problems.error(at, "there is no rule: nothing would be limited");
+            problem.help("add one under `rules:`");
+        }
+        rules.rules = self.in_order(read);
+        rules.identify.tiers = std::mem::take(&mut self.tiers);
+        rules.index = Index::new(rules.rules.iter().map(|rule| &rule.matcher));
+        rules.costs_index = Index::new(rules.costs.iter().map(|(matcher, _)| matcher));
+        rules
+    }
+
+    fn read_defaults(&mut self, on_store_error: Option<&Node>, nodes: Option<&Node>) {
+        let choice = |node: &Node| {
+            node.choice("on_store_error", &tables::WITHOUT_STORE, &mut self.problems)
+        };
+        self.defaults.without_store = on_store_error.and_then(choice);
+        let count = |node: &Node| node.count("nodes", 1..=u32::MAX.into(), &mut self.problems);
+        let nodes = nodes.and_then(count).and_then(|nodes| u32::try_from(nodes).ok());
+        self.defaults.nodes = nodes.unwrap_or(1);
+    }
+
+    fn read_headers(&mut self, node: &Node) -> Headers {
+        match node.choice("headers", &tables::HEADERS, &mut self.problems) {
+            Some("draft") => Headers::Draft,
+            Some("envoy") => Headers::Envoy,
+            Some("github") => Headers::GitHub,
+            Some("legacy") => Headers::Legacy,
+            Some("none") => Headers::None,
+            _ => Headers::Both,
+        }
+    }
+}

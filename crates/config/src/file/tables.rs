@@ -1,0 +1,231 @@
+//! Every field of a policy file, with what it takes and what it is for.
+//!
+//! Messages, the JSON schema and the reference are all made of these tables.
+
+use crate::read::{Field, Table, Takes};
+
+const NAME: Takes = Takes::Text;
+const NAMES: Takes = Takes::OneOrMore(&NAME);
+const VALUES: Takes = Takes::Map(&NAMES);
+
+const ATTRIBUTE: Takes = Takes::Form {
+    like: &["client", "ip", "user", "tier", "method", "host", "path", "fingerprint",
+        "header:x-api-key", "cookie:session", "query:id", "jwt:sub", "segment:1", "{id}",
+        "attribute:tenant"],
+    pattern: "",
+};
+const ATTRIBUTES: Takes = Takes::OneOrMore(&ATTRIBUTE);
+
+const LIMIT: Takes = Takes::Form {
+    like: &["100/min", "30/10s", "5000/day", "1 per 2h", "10MB/s", "40k tokens/min",
+        "20 in flight", "unlimited", "block"],
+    pattern: "",
+};
+const COUNT: Takes = Takes::Count { min: 1, max: u32::MAX as u64 };
+const DURATION: Takes = Takes::Form { like: &["250ms", "30s", "5min", "2h"], pattern: "" };
+const SHARE: Takes = Takes::Form { like: &["10%", "0.5%"], pattern: "" };
+
+pub(super) const ALGORITHMS: [&str; 8] = [
+    "token-bucket", "gcra", "leaky-bucket", "leaky-queue", "fixed-window", "sliding-window",
+    "sliding-log", "concurrency",
+];
+pub(super) const MODES: [&str; 2] = ["meter", "queue"];
+pub(super) const MISSING: [&str; 2] = ["together", "skip"];
+pub(super) const WITHOUT_STORE: [&str; 3] = ["local", "open", "closed"];
+pub(super) const HEADERS: [&str; 6] = ["both", "draft", "legacy", "github", "envoy", "none"];
+pub(super) const FORWARDED: [&str; 2] = ["x-forwarded-for", "forwarded"];
+
+/// The fields of a table, each with what it takes and what it is for.
+macro_rules! fields {
+    ($($name:literal: $takes:expr, $about:literal;)*) => {
+        &[$(Field { name: $name, about: $about, takes: $takes }),*]
+    };
+}
+
+pub(crate) static FILE: Table = Table {
+    what: "a policy file",
+    about: "Which requests may pass, and how many of them.",
+    fields: fields! {
+        "identify": Takes::Map(&Takes::Either(&[IDENTITY, Takes::Count { min: 0, max: 128 }])),
+            "Who a request is from. `client: [header:x-api-key, ip]` is the first that is present; \
+             other names are yours to give. `trusted_proxies` are networks whose \
+             `X-Forwarded-For` is believed.";
+        "jwt": Takes::Table(&JWT), "How tokens are checked before their claims are believed.";
+        "tiers": Takes::Table(&TIERS), "Which tier a request is of.";
+        "costs": Takes::List(&Takes::Table(&COST_RULE)),
+            "What requests cost by their route. The first that matches counts; without one, 1.";
+        "rules": Takes::List(&Takes::Table(&RULE)),
+            "The rules, looked at from top to bottom. All that match are judged together: a \
+             request passes all of them, or is charged to none.";
+        "headers": Takes::OneOf(&HEADERS), "Which headers tell clients about their limits.";
+        "on_store_error": Takes::OneOf(&WITHOUT_STORE),
+            "What rules do while Redis does not answer, unless they say so themselves: `local` \
+             decides by this node's share of the quota, `open` lets pass, `closed` refuses.";
+        "nodes": COUNT, "How many nodes share the quota while Redis does not answer.";
+    },
+};
+
+const IDENTITY: Takes = Takes::OneOrMore(&ATTRIBUTES);
+
+pub(super) static IDENTIFY: Table = Table {
+    what: "`identify`",
+    about: "Who a request is from.",
+    fields: fields! {
+        "client": IDENTITY, "The first of these that is present. A list in the list is all of it together.";
+        "trusted_proxies": Takes::OneOrMore(&Takes::Form {
+                like: &["10.0.0.0/8", "2001:db8::/32", "private", "loopback"], pattern: "" }),
+            "Networks of your own proxies. Without one, forwarding headers are ignored.";
+        "forwarded_by": Takes::OneOf(&FORWARDED), "Which header your proxies write.";
+        "ipv4_prefix": Takes::Count { min: 1, max: 32 }, "How many bits of an IPv4 address count as one client.";
+        "ipv6_prefix": Takes::Count { min: 1, max: 128 }, "How many bits of an IPv6 address count as one client; 64 unless said.";
+    },
+};
+
+pub(super) static JWT: Table = Table {
+    what: "`jwt`",
+    about: "How tokens are checked before their claims are believed.",
+    fields: fields! {
+        "in": ATTRIBUTE, "Where the token is: `header:authorization` unless said.";
+        "secret_env": Takes::Text, "The environment variable that holds the secret of HS256, HS384 and HS512.";
+        "secret_file": Takes::Text, "The file that holds that secret.";
+        "key_file": NAMES, "PEM files with public keys: RSA, EC or Ed25519.";
+        "jwks_file": Takes::Text, "A file with a JSON Web Key Set.";
+        "issuer": NAMES, "Whose tokens are believed.";
+        "audience": NAMES, "For whom tokens have to be.";
+        "leeway": DURATION, "How far clocks may be apart; 30s unless said.";
+        "allow_without_expiry": Takes::Flag, "Whether a token that never expires is believed.";
+        "dangerously_trust_unverified": Takes::Flag,
+            "Believes every claim without looking at a signature. Only behind something that has \
+             checked it: otherwise everybody is whoever they say.";
+    },
+};
+
+pub(super) static TIERS: Table = Table {
+    what: "`tiers`",
+    about: "Which tier a request is of.",
+    fields: fields! {
+        "header": Takes::Text, "The header that says so; short for `from: header:…`.";
+        "from": ATTRIBUTES, "Where it is said; the first that is present counts.";
+        "default": Takes::Text, "The tier of requests that say nothing, or something unknown.";
+        "names": NAMES, "All tiers there are. With this, another name in a rule is a mistake.";
+    },
+};
+
+const COST: Takes = Takes::Either(&[
+    Takes::Count { min: 0, max: u32::MAX as u64 },
+    Takes::Table(&MEASURE),
+]);
+
+pub(super) static COST_RULE: Table = Table {
+    what: "a cost",
+    about: "What requests cost.",
+    fields: fields! {
+        "match": MATCHES, "Which requests; `method` and `path` may also stand beside `cost`.";
+        "method": NAMES, "Short for `match: { method: … }`.";
+        "path": NAMES, "Short for `match: { path: … }`.";
+        "cost": COST, "How many cells.";
+    },
+};
+
+pub(super) static MEASURE: Table = Table {
+    what: "a measured cost",
+    about: "A cost that the request or its response says.",
+    fields: fields! {
+        "from": Takes::Form {
+                like: &["header:x-cost", "query:limit", "content-length", "attribute:tokens",
+                    "response:x-tokens"], pattern: "" },
+            "Where: an attribute of the request, `content-length`, or `response:NAME`, a header \
+             of the response.";
+        "default": Takes::Count { min: 0, max: u32::MAX as u64 },
+            "Where it says nothing; for a response, what is taken until it is there. 1 unless said.";
+        "min": Takes::Count { min: 0, max: u32::MAX as u64 }, "The least; 1 unless said.";
+        "max": COUNT, "The most.";
+    },
+};
+
+const MATCHES: Takes = Takes::OneOrMore(&Takes::Table(&MATCH));
+
+pub(super) static MATCH: Table = Table {
+    what: "a match",
+    about: "Which requests: all that is said has to hold. A list of matches is any of them.",
+    fields: fields! {
+        "method": NAMES, "`GET`, or a list.";
+        "host": NAMES, "`api.example.com`, `*.example.com`, or a list.";
+        "path": NAMES, "`/search/**`, `/users/{id}`, `/files/*.png`, or a list. `**` is any number of segments, `*` is within one.";
+        "tier": NAMES, "A tier, or a list.";
+        "ip": NAMES, "A network, or a list.";
+        "header": VALUES, "Headers and what they have to be: a text, `*` for any, or a list.";
+        "cookie": VALUES, "Cookies.";
+        "query": VALUES, "Query parameters.";
+        "jwt": VALUES, "Claims of a token.";
+        "attribute": VALUES, "What the application itself knows of the request.";
+        "not": Takes::OneOrMore(&Takes::Table(&MATCH)), "What must not hold.";
+    },
+};
+
+pub(super) static OUTCOME: Table = Table {
+    what: "`counts_when`",
+    about: "Which responses count.",
+    fields: fields! {
+        "status": Takes::OneOrMore(&Takes::Form { like: &["401", "5xx", "400-499"], pattern: "" }),
+            "Statuses.";
+        "header": VALUES, "Headers and what they have to be.";
+        "not": Takes::Table(&OUTCOME), "What must not hold.";
+    },
+};
+
+pub(super) static CREDITS: Table = Table {
+    what: "`credits`",
+    about: "Unused quota, saved up for a burst.",
+    fields: fields! {
+        "for": DURATION, "How much is saved at most: the quota of this time.";
+        "rate": Takes::Form { like: &["10x"], pattern: "" },
+            "How fast it may be spent: so many times the limit.";
+    },
+};
+
+pub(super) static OVERRIDE: Table = Table {
+    what: "an override",
+    about: "The quota of one key.",
+    fields: fields! {
+        "key": NAMES, "The value of the rule's key; a list if the key has several parts.";
+        "limit": LIMIT, "Its limit.";
+        "burst": COUNT, "Its burst.";
+    },
+};
+
+pub(super) static RULE: Table = Table {
+    what: "a rule",
+    about: "Which requests, whom it counts, and by how much.",
+    fields: fields! {
+        "name": Takes::Text, "Its name in headers, answers and metrics: what was consumed is kept under it.";
+        "about": Takes::Text, "What it is for. Not used.";
+        "match": MATCHES, "Which requests it is for; all of them if this is missing.";
+        "key": ATTRIBUTES, "Whom it counts: an attribute, or several together. Everybody together if this is missing.";
+        "if_missing": Takes::OneOf(&MISSING),
+            "What happens to requests without a part of the key: they count `together`, or the \
+             rule is `skip`ped.";
+        "algorithm": Takes::OneOf(&ALGORITHMS), "The algorithm; `token-bucket` unless said.";
+        "mode": Takes::OneOf(&MODES), "For `leaky-bucket`: `meter` refuses what overflows, `queue` holds it back.";
+        "limit": Takes::Either(&[LIMIT, Takes::Map(&LIMIT)]), "How much: `100/min`, or one for each tier.";
+        "burst": Takes::Either(&[COUNT, Takes::Map(&COUNT)]), "How many may come at once, for buckets; or one for each tier.";
+        "credits": Takes::Table(&CREDITS), "Unused quota, saved up for a burst.";
+        "time_zone": Takes::Form { like: &["Europe/Berlin", "America/New_York", "UTC"], pattern: "" },
+            "For `fixed-window`: windows are those of the calendar there.";
+        "lease": DURATION, "For `concurrency`: after this a permit comes back by itself; 1min unless said.";
+        "max_wait": DURATION, "For `leaky-queue`: the longest that a request is held back.";
+        "unit": Takes::Text, "What is counted, if not requests: `B`, `kB`, `KiB`, `MB`, `MiB`, or a word of your own.";
+        "cost": COST, "What a request costs under this rule, instead of what its route does.";
+        "counts_when": Takes::Table(&OUTCOME), "Gives back what was taken unless the response is like this.";
+        "overrides": Takes::Either(&[Takes::Map(&LIMIT), Takes::List(&Takes::Table(&OVERRIDE))]),
+            "Quotas of single keys: `acme: 5000/min`.";
+        "shadow": Takes::Flag, "Judged, counted and reported, but never refuses.";
+        "enforce": SHARE, "For how many of the keys it refuses; it is in shadow for the others.";
+        "on_store_error": Takes::OneOf(&WITHOUT_STORE), "What it does while Redis does not answer.";
+        "headers": Takes::Flag, "Whether clients are told of it; `false` hides it.";
+        "priority": Takes::Count { min: 0, max: 1_000_000 }, "Rules with a higher one are looked at first; 0 unless said.";
+        "last": Takes::Flag, "Rules below do not apply to what this one matches.";
+        "unlimited": Takes::Flag, "Lets pass what it matches; rules below do not apply.";
+        "block": Takes::Flag, "Refuses what it matches.";
+    },
+};

@@ -1,0 +1,39 @@
+//! Who a request is from: named identities, trusted proxies, tokens, tiers.
+
+use crate::address::Proxies;
+use crate::attribute::Attribute;
+use crate::token::Tokens;
+
+/// How the file says to tell clients apart.
+#[derive(Debug, Default)]
+pub(crate) struct Identify {
+    pub(crate) names: Vec<Box<str>>,
+    /// For each name: the first alternative that is present counts.
+    pub(crate) identities: Vec<Vec<Alternative>>,
+    pub(crate) proxies: Proxies,
+    pub(crate) tokens: Option<Tokens>,
+    /// Where the token is; `Bearer ` in front of it is skipped.
+    pub(crate) token_in: Option<Attribute>,
+    pub(crate) tiers: Tiers,
+}
+
+/// Attributes that identify somebody together: all have to be present.
+pub(crate) type Alternative = Vec<Attribute>;
+
+/// The tiers that rules know, and where a request says which it is of.
+#[derive(Debug, Default)]
+pub(crate) struct Tiers {
+    pub(crate) from: Vec<Attribute>,
+    /// The default first.
+    pub(crate) names: Vec<Box<str>>,
+}
+
+impl Tiers {
+    /// The tier of a request that says nothing, or something that no rule knows.
+    pub(crate) const DEFAULT: usize = 0;
+
+    /// The place of a tier.
+    pub(crate) fn index(&self, name: &[u8]) -> Option<usize> {
+        self.names.iter().position(|known| known.as_bytes() == name)
+    }
+}

@@ -1,0 +1,150 @@
+//! Finds the rules that may be for a request without looking at the others.
+//!
+//! Each alternative of a rule stands under one of its conditions, the rarest in the file: a path, or
+//! an exact value of an attribute. What has neither is looked at for every request. Whatever is
+//! found is matched in full afterwards, so the index only has to find enough.
+
+mod trie;
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+use smallvec::SmallVec;
+
+use self::trie::Trie;
+use crate::attribute::Attribute;
+use crate::facts::Facts;
+use crate::matcher::{All, Condition, Matcher};
+use crate::path::Pattern;
+
+/// The place of a rule in the order in which rules are read.
+pub(crate) type RuleNumber = u32;
+
+/// Rules that may be for a request, in order.
+pub(crate) type Candidates = SmallVec<[RuleNumber; 16]>;
+
+/// Rules by what they are for.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// Those that can only be known by asking.
+    always: Vec<RuleNumber>,
+    paths: Trie,
+    /// Attribute by attribute: which rules want which value.
+    values: Vec<(Attribute, HashMap<Box<[u8]>, Vec<RuleNumber>, RandomState>)>,
+    tiers: HashMap<usize, Vec<RuleNumber>, RandomState>,
+}
+
+/// Under what an alternative can stand.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Shelf<'m> {
+    Path(String),
+    Tier(usize),
+    Value(&'m Attribute, Box<[u8]>),
+}
+
+impl Index {
+    pub(crate) fn new<'m>(matchers: impl Iterator<Item = &'m Matcher> + Clone) -> Index {
+        let mut counts: HashMap<Shelf<'m>, usize, RandomState> = HashMap::default();
+        let all = |matcher: &'m Matcher| matcher.any.iter();
+        for shelf in matchers.clone().flat_map(all).flat_map(|all| &all.conditions).flat_map(shelves)
+        {
+            *counts.entry(shelf).or_default() += 1;
+        }
+        let mut index = Index::default();
+        for (rule, matcher) in (0..).zip(matchers) {
+            for all in &matcher.any {
+                index.put(rule, all, &counts);
+            }
+        }
+        index.always.dedup();
+        index
+    }
+
+    fn put<'m>(
+        &mut self,
+        rule: RuleNumber,
+        all: &'m All,
+        counts: &HashMap<Shelf<'m>, usize, RandomState>,
+    ) {
+        let crowd = |condition: &'m Condition| {
+            let shelves = shelves(condition);
+            let most = shelves.iter().map(|shelf| counts.get(shelf).copied().unwrap_or(1)).max();
+            most.map(|most| (most, condition))
+        };
+        let rarest = all.conditions.iter().filter_map(crowd).min_by_key(|(most, _)| *most);
+        match rarest {
+            None => self.always.push(rule),
+            Some((_, Condition::Path(patterns))) => {
+                patterns.iter().for_each(|pattern| self.paths.put(pattern, rule));
+            }
+            Some((_, condition)) => {
+                shelves(condition).into_iter().for_each(|shelf| self.put_value(rule, shelf));
+            }
+        }
+    }
+
+    fn put_value(&mut self, rule: RuleNumber, shelf: Shelf<'_>) {
+        match shelf {
+            Shelf::Path(_) => {}
+            Shelf::Tier(tier) => self.tiers.entry(tier).or_default().push(rule),
+            Shelf::Value(attribute, value) => {
+                let known = self.values.iter().position(|(other, _)| other == attribute);
+                let at = known.unwrap_or_else(|| {
+                    self.values.push((attribute.clone(), HashMap::default()));
+                    self.values.len() - 1
+                });
+                self.values[at].1.entry(value).or_default().push(rule);
+            }
+        }
+    }
+
+    /// The rules that may be for a request, each once, in order.
+    pub(crate) fn candidates(&self, facts: &Facts<'_, '_>) -> Candidates {
+        let mut found = Candidates::from_slice(&self.always);
+        self.paths.find(&facts.path, &mut found);
+        for (attribute, rules) in &self.values {
+            let Some(value) = facts.bytes(attribute, &[]) else { continue };
+            let rules = if ignores_case(attribute) && value.iter().any(u8::is_ascii_uppercase) {
+                rules.get(&*value.to_ascii_lowercase())
+            } else {
+                rules.get(&*value)
+            };
+            found.extend(rules.into_iter().flatten().copied());
+        }
+        if !self.tiers.is_empty() {
+            found.extend(self.tiers.get(&facts.tier()).into_iter().flatten().copied());
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// Where an alternative with this condition may stand: in each of them, or nowhere.
+fn shelves(condition: &Condition) -> SmallVec<[Shelf<'_>; 2]> {
+    match condition {
+        Condition::Path(patterns) if patterns.iter().all(starts_plain) => {
+            patterns.iter().map(|pattern| Shelf::Path(pattern.to_string())).collect()
+        }
+        Condition::Tier(tiers) => tiers.iter().map(|tier| Shelf::Tier(*tier)).collect(),
+        Condition::Value { attribute, like } => {
+            let exact = like.iter().map(|glob| {
+                (glob.ignores_case() == ignores_case(attribute)).then(|| glob.exact()).flatten()
+            });
+            let exact: Option<SmallVec<[Shelf<'_>; 2]>> =
+                exact.map(|it| it.map(|it| Shelf::Value(attribute, it.into()))).collect();
+            exact.unwrap_or_default()
+        }
+        _ => SmallVec::new(),
+    }
+}
+
+/// Whether looking a path up narrows anything down.
+fn starts_plain(pattern: &Pattern) -> bool {
+    !trie::is_for_everything(pattern)
+}
+
+/// Whether values of an attribute mean the same in upper and lower case.
+pub(crate) fn ignores_case(attribute: &Attribute) -> bool {
+    matches!(attribute, Attribute::Host | Attribute::Method)
+}

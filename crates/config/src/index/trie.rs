@@ -1,0 +1,108 @@
+//! Rules by the path that they are for, segment by segment.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+
+use super::{Candidates, RuleNumber};
+use crate::path::{Normal, Pattern, Segment};
+
+/// A tree of segments.
+#[derive(Debug)]
+pub(super) struct Trie {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    literal: HashMap<Box<str>, u32, RandomState>,
+    /// Below any segment: those with a wildcard.
+    any: Option<u32>,
+    /// For paths that end here.
+    here: Vec<RuleNumber>,
+    /// For paths that go through here or end here.
+    below: Vec<RuleNumber>,
+}
+
+impl Default for Trie {
+    fn default() -> Trie {
+        Trie { nodes: vec![Node::default()] }
+    }
+}
+
+impl Trie {
+    pub(super) fn put(&mut self, pattern: &Pattern, rule: RuleNumber) {
+        let mut at = 0;
+        for segment in pattern.segments() {
+            at = match segment {
+                Segment::Deep => {
+                    self.nodes[at].below.push(rule);
+                    return;
+                }
+                Segment::Literal(text) => self.literal(at, text),
+                _ => self.any(at),
+            };
+        }
+        self.nodes[at].here.push(rule);
+    }
+
+    fn literal(&mut self, at: usize, text: &str) -> usize {
+        if let Some(next) = self.nodes[at].literal.get(text) {
+            return *next as usize;
+        }
+        let next = self.add();
+        self.nodes[at].literal.insert(text.into(), next);
+        next as usize
+    }
+
+    fn any(&mut self, at: usize) -> usize {
+        if let Some(next) = self.nodes[at].any {
+            return next as usize;
+        }
+        let next = self.add();
+        self.nodes[at].any = Some(next);
+        next as usize
+    }
+
+    fn add(&mut self) -> u32 {
+        self.nodes.push(Node::default());
+        u32::try_from(self.nodes.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// Adds the rules whose path is like this one.
+    pub(super) fn find(&self, path: &Normal<'_>, found: &mut Candidates) {
+        // The nodes that the path leads to so far: as many as patterns agree with it, at most.
+        let mut level: smallvec::SmallVec<[u32; 4]> = smallvec::smallvec![0];
+        self.add_below(&level, found);
+        for segment in path.segments() {
+            let mut next = smallvec::SmallVec::<[u32; 4]>::new();
+            for at in &level {
+                let node = &self.nodes[*at as usize];
+                // Most nodes have no literal below them: no hash is taken for those.
+                if !node.literal.is_empty() {
+                    next.extend(node.literal.get(segment).copied());
+                }
+                next.extend(node.any);
+            }
+            level = next;
+            if level.is_empty() {
+                return;
+            }
+            self.add_below(&level, found);
+        }
+        for at in &level {
+            found.extend_from_slice(&self.nodes[*at as usize].here);
+        }
+    }
+
+    fn add_below(&self, level: &[u32], found: &mut Candidates) {
+        for at in level {
+            found.extend_from_slice(&self.nodes[*at as usize].below);
+        }
+    }
+}
+
+/// Whether a pattern begins with `**`, so that every path leads to it.
+pub(super) fn is_for_everything(pattern: &Pattern) -> bool {
+    matches!(pattern.segments(), [Segment::Deep, ..])
+}

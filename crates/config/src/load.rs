@@ -1,0 +1,195 @@
+//! From files to rules.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::file::{Outside, Reading};
+use crate::report::{File, Report};
+use crate::rules::Rules;
+use crate::source::{self, FILE_BYTES_MAX, Format};
+
+/// The most files of a folder.
+const FILES_MAX: usize = 256;
+
+/// Rules that were read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The rules.
+    pub rules: Rules,
+    /// What is odd about the files, though not wrong.
+    pub report: Report,
+    /// The files that were read, those with keys and secrets included.
+    pub files: Vec<PathBuf>,
+}
+
+/// Why there are no rules.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A file cannot be read.
+    Unread {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The folder has no policy file in it.
+    NoFile {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder has more files than anybody can mean.
+    TooManyFiles {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The files are wrong.
+    Wrong(Report),
+}
+
+impl Rules {
+    /// Reads a policy in YAML.
+    pub fn from_text(text: &str) -> Result<Loaded, Report> {
+        Rules::from_bytes("policy.yaml", text.as_bytes(), Format::Yaml)
+    }
+
+    /// Reads one policy file; `name` stands in messages. Keys and secrets are looked for where the
+    /// process runs.
+    pub fn from_bytes(name: &str, text: &[u8], format: Format) -> Result<Loaded, Report> {
+        let around = Around::new(PathBuf::new());
+        read(&[(name.to_owned(), text.to_vec(), format)], &around)
+    }
+
+    /// Reads the policy file at `path`. Of a folder, all that end in `.yaml`, `.yml`, `.toml` or
+    /// `.json` are read as one policy, by name.
+    pub fn from_path(path: &Path) -> Result<Loaded, LoadError> {
+        let mut texts = Vec::new();
+        let paths = policy_files(path)?;
+        for path in &paths {
+            let unread = |error| LoadError::Unread { path: path.clone(), error };
+            let text = bounded(path).map_err(unread)?;
+            texts.push((path.display().to_string(), text, Format::of_path(path)));
+        }
+        let folder = paths.first().and_then(|path| path.parent()).unwrap_or(Path::new(""));
+        let around = Around::new(folder.to_owned());
+        let mut loaded = read(&texts, &around).map_err(LoadError::Wrong)?;
+        loaded.files.splice(0..0, paths);
+        Ok(loaded)
+    }
+}
+
+/// The policy files that `path` means: itself, or those in it.
+pub fn policy_files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    let unread = |error| LoadError::Unread { path: path.to_owned(), error };
+    if !fs::metadata(path).map_err(unread)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(unread)? {
+        let file = entry.map_err(unread)?.path();
+        if is_policy(&file) {
+            files.push(file);
+        }
+        if FILES_MAX < files.len() {
+            return Err(LoadError::TooManyFiles { path: path.to_owned() });
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(LoadError::NoFile { path: path.to_owned() });
+    }
+    Ok(files)
+}
+
+/// Editors and mounted folders keep files of their own, which begin with a dot.
+fn is_policy(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let ends = ["yaml", "yml", "toml", "json"];
+    let has_ending = path.extension().is_some_and(|it| ends.iter().any(|end| it == *end));
+    has_ending && !name.starts_with('.') && fs::metadata(path).is_ok_and(|it| it.is_file())
+}
+
+fn read(texts: &[(String, Vec<u8>, Format)], around: &Around) -> Result<Loaded, Report> {
+    let files: Vec<File<'_>> = texts.iter().map(|(name, text, _)| File { name, text }).collect();
+    let mut reading = Reading::new(around);
+    let mut trees = Vec::new();
+    for (number, (_, text, format)) in (0..).zip(texts) {
+        match source::read(number, text, *format) {
+            Ok(tree) => trees.push(tree),
+            Err(problem) => reading.problems.push(problem),
+        }
+    }
+    let rules = if reading.problems.is_fatal() { Rules::default() } else { reading.rules(&trees) };
+    let is_fatal = reading.problems.is_fatal();
+    let report = Report::of(&files, reading.problems);
+    if is_fatal {
+        return Err(report);
+    }
+    Ok(Loaded { rules, report, files: around.read() })
+}
+
+/// Reads a file, but not one that is larger than any policy.
+fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    // One byte more than is accepted: what is too long is refused with a message of its own.
+    let most = FILE_BYTES_MAX as u64 + 1;
+    fs::File::open(path)?.take(most).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// What is around a policy file: the files beside it, and the environment.
+#[derive(Debug)]
+struct Around {
+    folder: PathBuf,
+    read: Mutex<Vec<PathBuf>>,
+}
+
+impl Around {
+    fn new(folder: PathBuf) -> Around {
+        Around { folder, read: Mutex::default() }
+    }
+
+    fn read(&self) -> Vec<PathBuf> {
+        self.read.lock().map(|read| read.clone()).unwrap_or_default()
+    }
+}
+
+impl Outside for Around {
+    fn file(&self, name: &str) -> io::Result<Vec<u8>> {
+        let path = self.folder.join(name);
+        if let Ok(mut read) = self.read.lock() {
+            read.push(path.clone());
+        }
+        bounded(&path)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Unread { path, error } => {
+                write!(f, "cannot read `{}`: {error}", path.display())
+            }
+            LoadError::NoFile { path } => write!(
+                f,
+                "there is no policy in `{}`: add a file that ends in .yaml, .toml or .json",
+                path.display()
+            ),
+            LoadError::TooManyFiles { path } => write!(
+                f,
+                "there are more than {FILES_MAX} policy files in `{}`: put several into one",
+                path.display()
+            ),
+            LoadError::Wrong(report) => report.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}

@@ -1,0 +1,151 @@
+//! Which requests a rule is for.
+
+use std::fmt;
+
+use ipnet::IpNet;
+
+use crate::attribute::Attribute;
+use crate::facts::Facts;
+use crate::glob::Glob;
+use crate::path::Pattern;
+
+/// Which requests a rule is for: those that meet all conditions of any of its alternatives.
+///
+/// Without an alternative it is for none; with one that has no conditions, for all.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Matcher {
+    pub(crate) any: Vec<All>,
+}
+
+/// Conditions that hold together.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct All {
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// One condition.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Condition {
+    /// The client's address is in one of these.
+    Network(Vec<IpNet>),
+    /// What is inside does not match.
+    Not(Matcher),
+    /// The path is like one of these.
+    Path(Vec<Pattern>),
+    /// The tier is one of these, by their places.
+    Tier(Vec<usize>),
+    /// An attribute is like one of these.
+    Value { attribute: Attribute, like: Vec<Glob> },
+}
+
+impl Matcher {
+    /// For every request.
+    pub(crate) fn everything() -> Matcher {
+        Matcher { any: vec![All::default()] }
+    }
+
+    pub(crate) fn matches(&self, facts: &Facts<'_, '_>) -> bool {
+        self.any.iter().any(|all| all.conditions.iter().all(|condition| condition.holds(facts)))
+    }
+
+    /// The first condition that keeps a request out; of the last alternative, if there are several.
+    pub(crate) fn why_not(&self, facts: &Facts<'_, '_>) -> Option<&Condition> {
+        let mut why = None;
+        for all in &self.any {
+            why = Some(all.conditions.iter().find(|condition| !condition.holds(facts))?);
+        }
+        why
+    }
+
+    /// Whether every request that `other` matches is matched by this one. Says no when unsure.
+    pub(crate) fn covers(&self, other: &Matcher) -> bool {
+        other.any.iter().all(|narrow| self.any.iter().any(|wide| wide.covers(narrow)))
+    }
+
+    /// The path patterns, for the names that they give to segments.
+    pub(crate) fn patterns(&self) -> Vec<Pattern> {
+        let conditions = self.any.iter().flat_map(|all| &all.conditions);
+        let patterns = conditions.filter_map(|condition| match condition {
+            Condition::Path(patterns) => Some(patterns),
+            _ => None,
+        });
+        patterns.flatten().cloned().collect()
+    }
+}
+
+impl All {
+    fn covers(&self, narrow: &All) -> bool {
+        let implied = |wide: &Condition| narrow.conditions.iter().any(|it| wide.covers(it));
+        self.conditions.iter().all(implied)
+    }
+}
+
+impl Condition {
+    fn holds(&self, facts: &Facts<'_, '_>) -> bool {
+        match self {
+            Condition::Network(networks) => {
+                let inside = |client| networks.iter().any(|network| network.contains(&client));
+                facts.client().is_some_and(inside)
+            }
+            Condition::Not(matcher) => !matcher.matches(facts),
+            Condition::Path(patterns) => patterns.iter().any(|it| it.matches(&facts.path)),
+            Condition::Tier(tiers) => tiers.contains(&facts.tier()),
+            Condition::Value { attribute, like } => {
+                let fits = |value: &[u8]| like.iter().any(|glob| glob.matches(value));
+                facts.bytes(attribute, &[]).is_some_and(|value| fits(&value))
+            }
+        }
+    }
+
+    /// Whether it holds wherever `narrow` does.
+    fn covers(&self, narrow: &Condition) -> bool {
+        match (self, narrow) {
+            (Condition::Path(wide), Condition::Path(narrow)) => {
+                narrow.iter().all(|it| wide.iter().any(|wide| wide.covers(it)))
+            }
+            (Condition::Network(wide), Condition::Network(narrow)) => {
+                narrow.iter().all(|it| wide.iter().any(|wide| wide.contains(it)))
+            }
+            (Condition::Tier(wide), Condition::Tier(narrow)) => {
+                narrow.iter().all(|it| wide.contains(it))
+            }
+            (
+                Condition::Value { attribute, like },
+                Condition::Value { attribute: other, like: narrow },
+            ) => {
+                let covered = |it: &Glob| like.iter().any(|wide| wide.covers(it));
+                attribute == other && narrow.iter().all(covered)
+            }
+            (Condition::Not(wide), Condition::Not(narrow)) => narrow.covers(wide),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    /// Such as `path is like /search/**`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Condition::Network(networks) => write!(f, "ip is in {}", or(networks)),
+            Condition::Not(matcher) => {
+                let all = |all: &All| {
+                    let texts: Vec<String> = all.conditions.iter().map(ToString::to_string).collect();
+                    texts.join(" and ")
+                };
+                let texts: Vec<String> = matcher.any.iter().map(all).collect();
+                write!(f, "not ({})", texts.join(", or "))
+            }
+            Condition::Path(patterns) => write!(f, "path is like {}", or(patterns)),
+            Condition::Tier(_) => f.write_str("tier is one of those that the rule names"),
+            Condition::Value { attribute, like } if matches!(&like[..], [one] if one.is_any()) => {
+                write!(f, "there is a {attribute}")
+            }
+            Condition::Value { attribute, like } => write!(f, "{attribute} is {}", or(like)),
+        }
+    }
+}
+
+fn or(items: &[impl ToString]) -> String {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    texts.join(" or ")
+}

@@ -1,0 +1,159 @@
+//! What a policy file says about one request: by which limits it is judged, for whom, at what cost.
+
+use smallvec::SmallVec;
+
+use crate::cost::Cost;
+use crate::facts::{Facts, Parts};
+use crate::rule::{Action, Limit, Missing, Quotas, Rule};
+use crate::rules::Rules;
+use crate::stable;
+
+/// By which limits a request is judged.
+#[derive(Debug)]
+pub struct Plan<'f> {
+    /// The limits, in the order of the rules.
+    pub charges: SmallVec<[Planned<'f>; 4]>,
+    /// The rule that lets the request pass whatever those below it say, or blocks it.
+    pub stopped: Option<Stopped<'f>>,
+    /// Whether there are more limits than can be judged together.
+    pub is_too_much: bool,
+}
+
+/// One rule's part in a plan.
+#[derive(Debug)]
+pub struct Planned<'f> {
+    /// The rule.
+    pub rule: &'f Rule,
+    /// Its place among the rules.
+    pub number: usize,
+    /// Which of its quotas, by their place.
+    pub variant: usize,
+    /// Whom it counts.
+    pub key: Parts<'f>,
+    /// How many cells.
+    pub cost: u32,
+    /// Whether the response may change what it costs.
+    pub is_open: bool,
+    /// Whether it is judged and counted, but does not refuse.
+    pub is_shadow: bool,
+}
+
+/// A rule that ends the list.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopped<'f> {
+    /// The rule.
+    pub rule: &'f Rule,
+    /// Its place among the rules.
+    pub number: usize,
+    /// Whether it blocks; otherwise it lets pass.
+    pub blocks: bool,
+}
+
+/// Why a rule has no part in a plan, or which.
+#[derive(Debug)]
+pub(crate) enum Turn<'f> {
+    Blocks,
+    Charges(Planned<'f>),
+    /// A part of the key is missing, and the rule is skipped then.
+    Misses,
+    /// The tier or the key has no limit under this rule.
+    NoLimit { variant: usize },
+    Unlimited,
+}
+
+impl Rules {
+    /// The most limits that one request is judged by together.
+    pub const LIMITS_MAX: usize = 16;
+
+    /// By which limits a request is judged.
+    pub fn plan<'f>(&'f self, facts: &'f Facts<'_, '_>) -> Plan<'f> {
+        let route_cost = self.route_cost(facts);
+        let mut plan = Plan { charges: SmallVec::new(), stopped: None, is_too_much: false };
+        let mut limits = 0;
+        for number in self.index.candidates(facts) {
+            let number = number as usize;
+            let rule = &self.rules[number];
+            if !rule.matcher.matches(facts) {
+                continue;
+            }
+            match self.turn(number, facts, route_cost) {
+                Turn::Blocks => {
+                    plan.stopped = Some(Stopped { rule, number, blocks: true });
+                    break;
+                }
+                Turn::Unlimited => {
+                    plan.stopped = Some(Stopped { rule, number, blocks: false });
+                    break;
+                }
+                Turn::Charges(planned) => {
+                    if !planned.is_shadow {
+                        limits += rule.variants()[planned.variant].policies().len();
+                    }
+                    plan.charges.push(planned);
+                }
+                Turn::Misses | Turn::NoLimit { .. } => {}
+            }
+            if rule.is_last {
+                break;
+            }
+        }
+        plan.is_too_much = Rules::LIMITS_MAX < limits;
+        plan
+    }
+
+    /// What a rule that matches does with a request.
+    pub(crate) fn turn<'f>(
+        &'f self,
+        number: usize,
+        facts: &'f Facts<'_, '_>,
+        route_cost: Option<&Cost>,
+    ) -> Turn<'f> {
+        let rule = &self.rules[number];
+        let limit = match &rule.action {
+            Action::Block => return Turn::Blocks,
+            Action::Unlimited => return Turn::Unlimited,
+            Action::Limit(limit) => limit,
+        };
+        let Some(key) = limit.key_of(facts, rule) else { return Turn::Misses };
+        let variant = limit.variant(facts, &key);
+        match limit.variants[variant].quota {
+            Quotas::Block => return Turn::Blocks,
+            Quotas::Unlimited => return Turn::NoLimit { variant },
+            Quotas::Judged(_) => {}
+        }
+        let cost = limit.cost.as_ref().or(route_cost);
+        let is_open = limit.counts_when.is_some() || cost.is_some_and(Cost::is_by_response);
+        let is_shadow = limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, &key);
+        let cost = cost.map_or(1, |cost| cost.at_request(facts));
+        Turn::Charges(Planned { rule, number, variant, key, cost, is_open, is_shadow })
+    }
+
+    /// What a request costs by its route.
+    pub(crate) fn route_cost(&self, facts: &Facts<'_, '_>) -> Option<&Cost> {
+        if self.costs.is_empty() {
+            return None;
+        }
+        let candidates = self.costs_index.candidates(facts);
+        let mut costs = candidates.into_iter().map(|number| &self.costs[number as usize]);
+        costs.find(|(matcher, _)| matcher.matches(facts)).map(|(_, cost)| cost)
+    }
+}
+
+impl Limit {
+    fn key_of<'f>(&'f self, facts: &'f Facts<'_, '_>, rule: &'f Rule) -> Option<Parts<'f>> {
+        let mut parts = Parts::new();
+        for attribute in &self.key {
+            if facts.push(attribute, &rule.patterns, &mut parts) {
+                continue;
+            }
+            match self.missing {
+                Missing::Skip => return None,
+                Missing::Together => parts.push(crate::facts::Part {
+                    source: attribute,
+                    value: crate::facts::Value::Missing,
+                }),
+            }
+        }
+        Some(parts)
+    }
+}

@@ -1,0 +1,153 @@
+//! What rules can know of a request, whoever brings it: a tower service, a server's door, a test.
+
+use std::net::IpAddr;
+
+/// A request as rules see it.
+pub trait Request {
+    /// Such as `GET`.
+    fn method(&self) -> &str;
+
+    /// The host it is for, without a port; empty if nobody said.
+    fn host(&self) -> &str;
+
+    /// The path as it was sent.
+    fn path(&self) -> &str;
+
+    /// What follows the question mark.
+    fn query(&self) -> Option<&str>;
+
+    /// The first value of a header; `name` is in lower case.
+    fn header(&self, name: &str) -> Option<&[u8]>;
+
+    /// Every line of a header, in order; `name` is in lower case.
+    fn header_lines<'a>(&'a self, name: &str, each: &mut dyn FnMut(&'a [u8]));
+
+    /// The address at the other end of the connection.
+    fn peer(&self) -> Option<IpAddr>;
+
+    /// What the application itself knows: the user that logged in, a tenant, a size.
+    fn attribute(&self, name: &str) -> Option<&str> {
+        let _ = name;
+        None
+    }
+}
+
+/// A response as rules see it, for those that count by what came out.
+pub trait Response {
+    /// Such as 200.
+    fn status(&self) -> u16;
+
+    /// The first value of a header; `name` is in lower case.
+    fn header(&self, name: &str) -> Option<&[u8]>;
+}
+
+/// A request put together by hand: for `tidegate check`, for tests, for doors that are not HTTP.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    method: String,
+    path: String,
+    query: Option<String>,
+    headers: Vec<(String, Vec<u8>)>,
+    peer: Option<IpAddr>,
+    attributes: Vec<(String, String)>,
+}
+
+impl Sample {
+    /// A request such as `GET /search?q=x`; without a method it is a `GET`.
+    pub fn new(line: &str) -> Sample {
+        let (method, target) = line.trim().split_once(' ').unwrap_or(("GET", line.trim()));
+        let (path, query) = match target.trim().split_once('?') {
+            Some((path, query)) => (path, Some(query.to_owned())),
+            None => (target.trim(), None),
+        };
+        let (method, path) = (method.to_owned(), path.to_owned());
+        Sample { method, path, query, ..Sample::default() }
+    }
+
+    /// The same with a header.
+    #[must_use]
+    pub fn with_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Sample {
+        self.headers.push((name.to_ascii_lowercase(), value.as_ref().to_vec()));
+        self
+    }
+
+    /// The same from an address.
+    #[must_use]
+    pub fn from_peer(mut self, peer: IpAddr) -> Sample {
+        self.peer = Some(peer);
+        self
+    }
+
+    /// The same with something that only the application knows.
+    #[must_use]
+    pub fn with_attribute(mut self, name: &str, value: &str) -> Sample {
+        self.attributes.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+impl Request for Sample {
+    fn method(&self) -> &str {
+        &self.method
+    }
+
+    fn host(&self) -> &str {
+        let host = self.header("host").and_then(|host| str::from_utf8(host).ok());
+        without_port(host.unwrap_or_default())
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn query(&self) -> Option<&str> {
+        self.query.as_deref()
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| &**value)
+    }
+
+    fn header_lines<'a>(&'a self, name: &str, each: &mut dyn FnMut(&'a [u8])) {
+        let lines = self.headers.iter().filter(|(other, _)| other == name);
+        lines.for_each(|(_, value)| each(value));
+    }
+
+    fn peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+
+    fn attribute(&self, name: &str) -> Option<&str> {
+        let found = self.attributes.iter().find(|(other, _)| other == name);
+        found.map(|(_, value)| &**value)
+    }
+}
+
+/// A host as it stands in a `Host` header, without its port.
+pub fn without_port(host: &str) -> &str {
+    if let Some(end) = host.strip_prefix('[').and_then(|rest| rest.find(']')) {
+        return &host[..end + 2];
+    }
+    host.rsplit_once(':').map_or(host, |(host, _)| host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_request() {
+        let request = Sample::new("POST /export/7?full=yes");
+        assert_eq!((request.method(), request.path()), ("POST", "/export/7"));
+        assert_eq!(request.query(), Some("full=yes"));
+        assert_eq!(Sample::new("/search").method(), "GET");
+    }
+
+    #[test]
+    fn a_port_is_no_part_of_a_host() {
+        let hosts = [("a.example:80", "a.example"), ("a.example", "a.example"), ("", "")];
+        for (host, plain) in hosts.into_iter().chain([("[::1]:80", "[::1]"), ("[::1]", "[::1]")]) {
+            assert_eq!(without_port(host), plain);
+        }
+    }
+}

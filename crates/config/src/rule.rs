@@ -1,0 +1,281 @@
+//! A rule: which requests it is for, whom it counts, and by how much.
+
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
+use smallvec::SmallVec;
+use tidegate_core::{Kind, Policy, Span, Tick};
+
+use crate::attribute::Attribute;
+use crate::cost::Cost;
+use crate::facts::{Facts, Part, Value};
+use crate::matcher::Matcher;
+use crate::outcome::Outcome;
+use crate::path::Pattern;
+use crate::request::Response;
+use crate::zone::{CalendarUnit, Zone};
+
+/// A rule of a policy file.
+#[derive(Debug)]
+pub struct Rule {
+    pub(crate) name: Box<str>,
+    pub(crate) matcher: Matcher,
+    /// The matcher's, for the names that they give to segments.
+    pub(crate) patterns: Vec<Pattern>,
+    pub(crate) action: Action,
+    /// Whether no rule below it applies to what it matches.
+    pub(crate) is_last: bool,
+}
+
+/// What a rule does with what it matches.
+#[derive(Debug)]
+pub(crate) enum Action {
+    Block,
+    Limit(Box<Limit>),
+    Unlimited,
+}
+
+/// Whom a rule counts, and by how much.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    pub(crate) key: Vec<Attribute>,
+    pub(crate) missing: Missing,
+    pub(crate) variants: Vec<Variant>,
+    /// Which of them is for which tier, by the tier's place.
+    pub(crate) by_tier: Vec<usize>,
+    pub(crate) overrides: Overrides,
+    /// Its own; otherwise that of the route.
+    pub(crate) cost: Option<Cost>,
+    pub(crate) counts_when: Option<Outcome>,
+    /// For how many of 10,000 keys it is enforced; it is in shadow for the others.
+    pub(crate) enforced: u16,
+    pub(crate) without_store: WithoutStore,
+    pub(crate) is_shown: bool,
+    pub(crate) unit: Unit,
+}
+
+/// What happens to a request that lacks a part of the key.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Missing {
+    /// The rule does not apply.
+    Skip,
+    /// All such requests count as one.
+    Together,
+}
+
+/// What a rule does when its store does not answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WithoutStore {
+    /// Refuses.
+    Closed,
+    /// Decides by the same policy in this process, at this node's share of the quota.
+    Local {
+        /// How many nodes share it.
+        nodes: u32,
+    },
+    /// Lets pass.
+    Open,
+}
+
+/// What a rule counts, as HTTP clients are told.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Unit {
+    /// Bytes of content.
+    Bytes,
+    /// Requests that are under way.
+    InFlight,
+    /// Something that the file has a word for.
+    Named(Box<str>),
+    /// Requests.
+    #[default]
+    Requests,
+}
+
+/// The quota of a tier or of one key.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// Tells it from the rule's others: nothing, a tier, or a key.
+    pub(crate) id: Box<str>,
+    pub(crate) quota: Quotas,
+}
+
+/// What a variant allows.
+#[derive(Clone, Debug)]
+pub(crate) enum Quotas {
+    Block,
+    /// All of them together; mostly one.
+    Judged(SmallVec<[Timed; 1]>),
+    Unlimited,
+}
+
+/// A policy, or one that depends on the date.
+#[derive(Clone, Debug)]
+pub struct Timed {
+    /// Tells it from the variant's others: nothing, or `peak`.
+    pub(crate) part: &'static str,
+    pub(crate) policy: When,
+    /// The time in which the limit comes back in full, as clients are told.
+    pub(crate) window: Span,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum When {
+    Always(Policy),
+    Calendar { limit: u32, unit: CalendarUnit, zone: Zone },
+}
+
+/// Quotas of single keys.
+#[derive(Debug, Default)]
+pub(crate) struct Overrides {
+    /// Key values to the place of a variant.
+    pub(crate) by_key: HashMap<Box<[u8]>, usize, RandomState>,
+}
+
+impl Rule {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The quotas that it has for tiers and keys; none if it blocks, or lets everything pass.
+    pub fn variants(&self) -> &[Variant] {
+        self.limit().map_or(&[], |limit| &limit.variants)
+    }
+
+    /// What it does when its store does not answer.
+    pub fn without_store(&self) -> WithoutStore {
+        self.limit().map_or(WithoutStore::Open, |limit| limit.without_store)
+    }
+
+    /// Whether clients are told of it.
+    pub fn is_shown(&self) -> bool {
+        self.limit().is_some_and(|limit| limit.is_shown)
+    }
+
+    /// What it counts.
+    pub fn unit(&self) -> &Unit {
+        const REQUESTS: &Unit = &Unit::Requests;
+        self.limit().map_or(REQUESTS, |limit| &limit.unit)
+    }
+
+    /// What a request should have cost, once its response is there: `None` if that changes nothing.
+    pub fn settled(&self, route_cost: Option<u32>, response: &dyn Response) -> Option<u32> {
+        let limit = self.limit()?;
+        if limit.counts_when.as_ref().is_some_and(|outcome| !outcome.holds(response)) {
+            return Some(0);
+        }
+        match &limit.cost {
+            Some(cost) => cost.at_response(response),
+            None => route_cost,
+        }
+    }
+
+    pub(crate) fn limit(&self) -> Option<&Limit> {
+        match &self.action {
+            Action::Limit(limit) => Some(limit),
+            Action::Block | Action::Unlimited => None,
+        }
+    }
+
+    /// Whether the rules below it are out of reach for what it matches.
+    pub(crate) fn stops(&self) -> bool {
+        self.is_last || !matches!(self.action, Action::Limit(_))
+    }
+}
+
+impl Limit {
+    /// The variant for a request, by its key or its tier.
+    pub(crate) fn variant(&self, facts: &Facts<'_, '_>, parts: &[Part<'_>]) -> usize {
+        if let Some(own) = self.overrides.of(parts) {
+            return own;
+        }
+        match &self.by_tier[..] {
+            [] => 0,
+            by_tier => by_tier.get(facts.tier()).copied().unwrap_or(0),
+        }
+    }
+}
+
+impl Overrides {
+    fn of(&self, parts: &[Part<'_>]) -> Option<usize> {
+        if self.by_key.is_empty() {
+            return None;
+        }
+        let mut key: SmallVec<[u8; 128]> = SmallVec::new();
+        for part in parts {
+            match &part.value {
+                Value::Address(group) => add(&mut key, group.to_string().as_bytes()),
+                Value::Bytes(bytes) => add(&mut key, bytes),
+                Value::Missing => return None,
+            }
+        }
+        self.by_key.get(&key[..]).copied()
+    }
+
+    /// The key of these values, as it is looked up.
+    pub(crate) fn key<'v>(values: impl IntoIterator<Item = &'v str>) -> Box<[u8]> {
+        let mut key: SmallVec<[u8; 128]> = SmallVec::new();
+        values.into_iter().for_each(|value| add(&mut key, value.as_bytes()));
+        key.into_vec().into()
+    }
+}
+
+/// Adds a value with its length, so that values do not run together.
+fn add(key: &mut SmallVec<[u8; 128]>, value: &[u8]) {
+    key.extend_from_slice(&u32::try_from(value.len()).unwrap_or(u32::MAX).to_le_bytes());
+    key.extend_from_slice(value);
+}
+
+impl Variant {
+    /// Tells it from the rule's others: nothing, a tier, or a key.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The policies that judge together; none if it blocks, or lets everything pass.
+    pub fn policies(&self) -> &[Timed] {
+        match &self.quota {
+            Quotas::Judged(policies) => policies,
+            Quotas::Block | Quotas::Unlimited => &[],
+        }
+    }
+}
+
+impl Timed {
+    /// Tells it from the others that judge together with it: nothing, or `peak`.
+    pub fn part(&self) -> &'static str {
+        self.part
+    }
+
+    /// The policy at a tick.
+    pub fn policy(&self, now: Tick) -> Policy {
+        match &self.policy {
+            When::Always(policy) => *policy,
+            When::Calendar { limit, unit, zone } => {
+                let made = Policy::calendar(*limit, zone.boundaries(*unit, now));
+                made.expect("boundaries are in order, and the limit was checked with the file")
+            }
+        }
+    }
+
+    /// From when on it is another one; `None` for one that stays.
+    pub fn changes_at(&self, now: Tick) -> Option<Tick> {
+        match &self.policy {
+            When::Always(_) => None,
+            When::Calendar { unit, zone, .. } => Some(zone.boundaries(*unit, now)[1]),
+        }
+    }
+
+    /// The time in which the limit comes back in full.
+    pub fn window(&self) -> Span {
+        self.window
+    }
+
+    /// The algorithm.
+    pub fn kind(&self) -> Kind {
+        match &self.policy {
+            When::Always(policy) => policy.kind(),
+            When::Calendar { .. } => Kind::FixedWindow,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! A policy file, read and made ready: rules in the order in which they are looked at.
+
+use tidegate_core::Tick;
+
+use crate::cost::Cost;
+use crate::facts::Facts;
+use crate::identify::Identify;
+use crate::index::Index;
+use crate::matcher::Matcher;
+use crate::request::Request;
+use crate::rule::Rule;
+
+/// The rules of a policy file, or of a folder of them.
+#[derive(Debug, Default)]
+pub struct Rules {
+    pub(crate) identify: Identify,
+    /// By priority, then as they stand in the file.
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) index: Index,
+    pub(crate) costs: Vec<(Matcher, Cost)>,
+    pub(crate) costs_index: Index,
+    pub(crate) headers: Headers,
+}
+
+/// Which headers tell clients about their limits.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Headers {
+    /// The IETF draft's two, and the three with `X-`.
+    #[default]
+    Both,
+    /// `RateLimit` and `RateLimit-Policy`.
+    Draft,
+    /// Envoy's: the third version of the draft.
+    Envoy,
+    /// As GitHub has them.
+    GitHub,
+    /// The three with `X-`.
+    Legacy,
+    /// None.
+    None,
+}
+
+impl Rules {
+    /// The rules, in the order in which they are looked at.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Which headers tell clients about their limits.
+    pub fn headers(&self) -> Headers {
+        self.headers
+    }
+
+    /// What is known of a request; see [`Rules::plan`].
+    pub fn facts<'r, 'a>(&'r self, request: &'a dyn Request, now: Tick) -> Facts<'r, 'a> {
+        Facts::new(&self.identify, request, now)
+    }
+
+    /// The name of a tier.
+    pub(crate) fn tier_name(&self, tier: usize) -> &str {
+        self.identify.tiers.names.get(tier).map_or("", |name| name)
+    }
+}

@@ -1,0 +1,166 @@
+//! What was decided about a request, and what can still be done about it.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_core::{Decision, Kind, Receipt, Span, Tick, Verdict};
+use tidegate_store::Key;
+
+use crate::answer::Answer;
+use crate::by::By;
+use crate::gate::Inner;
+use crate::generation::Generation;
+
+/// What was decided about a request.
+///
+/// Dropping it gives back permits of concurrency rules: keep it until the work is done. What other
+/// rules charged stays charged unless it is settled otherwise.
+#[derive(Debug)]
+pub struct Admission {
+    pub(crate) gate: Arc<Inner>,
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) now: Tick,
+    pub(crate) verdict: Verdict,
+    pub(crate) reason: Reason,
+    /// The rule that let it pass or blocked it, if one did.
+    pub(crate) stopped_by: Option<usize>,
+    /// Which of the file's costs counts for its route.
+    pub(crate) route_cost: Option<usize>,
+    pub(crate) by: By,
+    pub(crate) each: SmallVec<[Judged; 3]>,
+    /// Whether it is held back: then, dropping it gives everything back.
+    pub(crate) is_waiting: bool,
+}
+
+/// Why a request was decided as it was.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// A rule blocks it.
+    Blocked,
+    /// It was judged by the limits that are for it; if there are none, it passes.
+    Judged,
+    /// What identifies it is too long to be counted.
+    KeyTooLong,
+    /// More limits are for it than can be judged together.
+    TooManyLimits,
+    /// A rule lets it pass whatever those below it say.
+    Unlimited,
+}
+
+/// One limit's part in a decision.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) rule: u32,
+    pub(crate) variant: u32,
+    pub(crate) part: u8,
+    pub(crate) is_shadow: bool,
+    /// Whether the response may change what it costs.
+    pub(crate) is_open: bool,
+    /// Whether the rule says itself what a request costs.
+    pub(crate) has_own_cost: bool,
+    pub(crate) cost: u32,
+    pub(crate) decision: Decision,
+    pub(crate) charged: Charged,
+}
+
+/// What was charged, and where.
+#[derive(Debug)]
+pub(crate) enum Charged {
+    #[cfg(feature = "redis")]
+    Fleet(Box<crate::fleet::FleetCharged>),
+    Here { key: Key, receipt: Option<Receipt> },
+}
+
+impl Admission {
+    /// Whether the request passes.
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// Why it was decided as it was.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// The rule that let it pass or blocked it without counting.
+    pub fn stopped_by(&self) -> Option<&str> {
+        self.stopped_by.map(|number| self.generation.rule(number).name())
+    }
+
+    /// By what it was decided.
+    pub fn by(&self) -> By {
+        self.by
+    }
+
+    /// When it was decided, in microseconds of Unix time.
+    pub fn now(&self) -> Tick {
+        self.now
+    }
+
+    /// What every limit said, those in shadow included.
+    pub fn each(&self) -> impl Iterator<Item = Answer<'_>> {
+        self.each.iter().map(|judged| self.answer(judged))
+    }
+
+    /// The limits that refused.
+    pub fn violated(&self) -> impl Iterator<Item = Answer<'_>> {
+        self.each().filter(|answer| !answer.is_shadow && !answer.decision.verdict.passes())
+    }
+
+    /// All in one: the verdict, with the numbers of the limit that is closest to refusing, or that
+    /// refused for longest.
+    pub fn decision(&self) -> Decision {
+        let verdict = self.verdict;
+        let nothing = Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO };
+        let speaks = self.closest(|_| true).map_or(nothing, |judged| judged.decision);
+        Decision { verdict, ..speaks }
+    }
+
+    /// The limit that speaks for all.
+    pub(crate) fn closest(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
+        let enforced = self.each.iter().filter(|judged| !judged.is_shadow && wanted(judged));
+        enforced.min_by_key(|it| (it.decision.verdict != self.verdict, it.decision.remaining))
+    }
+
+    pub(crate) fn answer(&self, judged: &Judged) -> Answer<'_> {
+        let rule = self.generation.rule(judged.rule as usize);
+        let variant = &rule.variants()[judged.variant as usize];
+        let timed = &variant.policies()[usize::from(judged.part)];
+        Answer {
+            rule: rule.name(),
+            part: timed.part(),
+            variant: variant.id(),
+            decision: judged.decision,
+            cost: judged.cost,
+            window: timed.window(),
+            unit: rule.unit(),
+            kind: timed.kind(),
+            is_shadow: judged.is_shadow,
+            is_shown: rule.is_shown(),
+        }
+    }
+
+    pub(crate) fn kind(&self, judged: &Judged) -> Kind {
+        self.answer(judged).kind
+    }
+
+    /// Counts what each rule said.
+    pub(crate) fn count(&self) {
+        for judged in self.each.iter().filter(|judged| judged.part == 0) {
+            let (rule, shadow) = (judged.rule as usize, judged.is_shadow);
+            let same = |other: &&Judged| other.rule == judged.rule;
+            let verdicts = self.each.iter().filter(same).map(|judged| judged.decision.verdict);
+            let verdict = verdicts.fold(Verdict::Allow, Verdict::and);
+            self.generation.counts(rule).add(verdict, shadow);
+        }
+        if let Some(rule) = self.stopped_by {
+            self.generation.counts(rule).add(self.verdict, false);
+        }
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.give_back(self.is_waiting);
+    }
+}

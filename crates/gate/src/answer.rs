@@ -1,0 +1,39 @@
+//! What one limit said of a request.
+
+use tidegate_config::Unit;
+use tidegate_core::{Decision, Kind, Span};
+
+/// What one limit said of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// The rule's name.
+    pub rule: &'a str,
+    /// Which of the rule's limits: nothing for most, `peak` for the second of a rule with credits.
+    pub part: &'static str,
+    /// Which of the rule's quotas: nothing, a tier, or a key.
+    pub variant: &'a str,
+    /// What it said.
+    pub decision: Decision,
+    /// How many cells were asked for.
+    pub cost: u32,
+    /// The time in which the limit comes back in full.
+    pub window: Span,
+    /// What is counted.
+    pub unit: &'a Unit,
+    /// By which algorithm.
+    pub kind: Kind,
+    /// Whether it is judged and counted, but does not refuse.
+    pub is_shadow: bool,
+    /// Whether clients are told of it.
+    pub is_shown: bool,
+}
+
+impl Answer<'_> {
+    /// The limit's name as clients see it: the rule's, and which of its limits.
+    pub fn name(&self) -> String {
+        match self.part {
+            "" => self.rule.to_owned(),
+            part => format!("{}-{part}", self.rule),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The gate: a policy in force, a store and a clock.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arc_swap::ArcSwap;
+use tidegate_config::{Report, Request, Rules};
+use tidegate_core::{Span, Tick};
+use tidegate_store::Clock;
+
+use crate::admission::Admission;
+use crate::build::{GateBuilder, OpenError};
+use crate::counts::RuleCounts;
+use crate::generation::Generation;
+use crate::store::AnyStore;
+
+/// Decides about requests by a policy file. Clones are the same gate.
+#[derive(Clone, Debug)]
+pub struct Gate(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) current: ArcSwap<Generation>,
+    pub(crate) store: AnyStore,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Held while a policy is put in force: one after the other.
+    pub(crate) reloading: std::sync::Mutex<()>,
+}
+
+/// A decision that is being made. In this process it is there at once.
+#[must_use = "nothing has been decided until this is polled"]
+#[derive(Debug)]
+pub struct Admit(Admitting);
+
+enum Admitting {
+    Done,
+    #[cfg(feature = "redis")]
+    Fleet(Pin<Box<dyn Future<Output = Admission> + Send>>),
+    Here(Box<Admission>),
+}
+
+impl Gate {
+    /// A gate by the policy file at `path`, or by a folder of them; in this process, by the
+    /// system's clock.
+    pub fn from_file(path: impl AsRef<std::path::Path>) -> Result<Gate, OpenError> {
+        Gate::builder().file(path).open()
+    }
+
+    /// A gate by a policy in YAML.
+    pub fn from_text(policy: &str) -> Result<Gate, OpenError> {
+        Gate::builder().text(policy).open()
+    }
+
+    /// A gate with a store or a clock of your choice.
+    pub fn builder() -> GateBuilder {
+        GateBuilder::default()
+    }
+
+    /// Decides about a request, and charges every limit that is for it if all let it pass.
+    ///
+    /// With the store in this process the answer is there at the first poll; see [`Gate::decide`].
+    pub fn admit(&self, request: &dyn Request) -> Admit {
+        let generation = self.0.current.load_full();
+        Admit(match &self.0.store {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(fleet) => {
+                Admitting::Fleet(crate::fleet::admit(&self.0, generation, fleet, request))
+            }
+            AnyStore::Here(store) => {
+                Admitting::Here(Box::new(self.decide_here(store, generation, request)))
+            }
+        })
+    }
+
+    /// The same for code that is not async.
+    ///
+    /// # Panics
+    ///
+    /// If states are kept in Redis: then there is something to wait for.
+    pub fn decide(&self, request: &dyn Request) -> Admission {
+        match self.admit(request).0 {
+            Admitting::Here(admission) => *admission,
+            #[cfg(feature = "redis")]
+            Admitting::Fleet(_) => panic!("await `admit` where states are kept in Redis"),
+            Admitting::Done => unreachable!("made just now"),
+        }
+    }
+
+    /// Puts other rules in force. What was consumed is kept under rules of the same name; requests
+    /// that are being decided go on by the rules that they began with.
+    pub fn replace(&self, rules: Rules) -> Result<(), OpenError> {
+        let _one_by_one = self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let before = self.0.current.load_full();
+        let now = self.0.clock.now();
+        let next = Generation::new(rules, Some(&before), &self.0.store, now);
+        self.0.current.store(Arc::new(next.map_err(OpenError::Store)?));
+        Ok(())
+    }
+
+    /// The rules in force.
+    pub fn rules(&self) -> impl std::ops::Deref<Target = Rules> + use<> {
+        InForce(self.0.current.load_full())
+    }
+
+    /// How often each rule said what, in the order of the rules.
+    pub fn counts(&self) -> Vec<(String, RuleCounts)> {
+        let generation = self.0.current.load_full();
+        let rules = generation.rules.rules().iter().enumerate();
+        rules.map(|(at, rule)| (rule.name().to_owned(), generation.counts(at).read())).collect()
+    }
+
+    /// The present tick of the gate's clock.
+    pub fn now(&self) -> Tick {
+        self.0.clock.now()
+    }
+
+    /// The gate's clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.0.clock
+    }
+
+    /// How many keys are remembered here.
+    pub fn keys(&self) -> usize {
+        match &self.0.store {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(_) => 0,
+            AnyStore::Here(store) => store.len(),
+        }
+    }
+}
+
+/// The rules of a generation.
+struct InForce(Arc<Generation>);
+
+impl std::ops::Deref for InForce {
+    type Target = Rules;
+
+    fn deref(&self) -> &Rules {
+        &self.0.rules
+    }
+}
+
+impl Future for Admit {
+    type Output = Admission;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admission> {
+        let _ = &context;
+        #[cfg(feature = "redis")]
+        if let Admitting::Fleet(future) = &mut self.0 {
+            return future.as_mut().poll(context);
+        }
+        match std::mem::replace(&mut self.0, Admitting::Done) {
+            Admitting::Here(admission) => Poll::Ready(*admission),
+            _ => panic!("polled after it was done"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Admitting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Admitting::Done => "done",
+            #[cfg(feature = "redis")]
+            Admitting::Fleet(_) => "asking Redis",
+            Admitting::Here(_) => "decided",
+        })
+    }
+}

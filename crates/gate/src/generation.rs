@@ -1,0 +1,212 @@
+//! A policy in force: its rules, and where the store keeps what each of them counts.
+//!
+//! On a reload, limits that go by the same name keep what was consumed. Limits of a calendar become
+//! those of the next window while requests go on, by whoever asks first.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use smallvec::SmallVec;
+use tidegate_config::{Rule, Rules, Timed, Unit, Variant};
+use tidegate_core::Tick;
+
+use crate::counts::Counts;
+use crate::store::{AnyStore, StoreFailure, StoreRule};
+
+/// A policy in force.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    pub(crate) rules: Rules,
+    /// By rule, then by variant: the limits that judge together.
+    limits: Vec<Vec<Limits>>,
+    /// By rule.
+    counts: Vec<Arc<Counts>>,
+}
+
+pub(crate) type Limits = SmallVec<[Limit; 1]>;
+
+/// A limit, and where the store keeps it.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    rule: StoreRule,
+    calendar: Option<ArcSwap<Window>>,
+    /// The item of this limit in `RateLimit-Policy`.
+    pub(crate) listed: Box<str>,
+    /// Its name as clients see it, in quotes.
+    pub(crate) quoted: Box<str>,
+}
+
+/// A limit of a calendar, as it is in this window.
+#[derive(Debug)]
+struct Window {
+    rule: StoreRule,
+    until: Tick,
+}
+
+/// A limit as it is now.
+pub(crate) enum Present<'g> {
+    Always(&'g StoreRule),
+    Window(Arc<Window>),
+}
+
+impl Generation {
+    /// Puts `rules` in force after `before`, whose consumption is kept.
+    pub(crate) fn new(
+        rules: Rules,
+        before: Option<&Generation>,
+        store: &AnyStore,
+        now: Tick,
+    ) -> Result<Generation, StoreFailure> {
+        let kept = before.map(Generation::by_name).unwrap_or_default();
+        let counted = before.map(Generation::counts_by_name).unwrap_or_default();
+        let mut limits = Vec::with_capacity(rules.rules().len());
+        for rule in rules.rules() {
+            let of_variant = |variant: &Variant| -> Result<Limits, StoreFailure> {
+                let policies = variant.policies().iter();
+                policies.map(|timed| Limit::new((rule, variant, timed), &kept, store, now)).collect()
+            };
+            let variants: Result<Vec<Limits>, StoreFailure> =
+                rule.variants().iter().map(of_variant).collect();
+            limits.push(variants?);
+        }
+        let counts = rules.rules().iter();
+        let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
+        Ok(Generation { counts: counts.collect(), rules, limits })
+    }
+
+    /// The limits of a rule's variant.
+    pub(crate) fn limits(&self, rule: usize, variant: usize) -> &[Limit] {
+        &self.limits[rule][variant]
+    }
+
+    pub(crate) fn rule(&self, number: usize) -> &Rule {
+        &self.rules.rules()[number]
+    }
+
+    pub(crate) fn counts(&self, rule: usize) -> &Counts {
+        &self.counts[rule]
+    }
+
+    fn by_name(&self) -> HashMap<String, &Limit> {
+        let mut names = HashMap::new();
+        for (rule, variants) in self.rules.rules().iter().zip(&self.limits) {
+            for (variant, limits) in rule.variants().iter().zip(variants) {
+                for (timed, limit) in variant.policies().iter().zip(limits) {
+                    names.insert(name(rule, variant, timed), limit);
+                }
+            }
+        }
+        names
+    }
+
+    fn counts_by_name(&self) -> HashMap<&str, Arc<Counts>> {
+        self.rules.rules().iter().map(Rule::name).zip(self.counts.iter().cloned()).collect()
+    }
+}
+
+impl Limit {
+    fn new(
+        (rule, variant, timed): (&Rule, &Variant, &Timed),
+        kept: &HashMap<String, &Limit>,
+        store: &AnyStore,
+        now: Tick,
+    ) -> Result<Limit, StoreFailure> {
+        let name = name(rule, variant, timed);
+        let policy = timed.policy(now);
+        let made = match kept.get(&name) {
+            Some(before) => store.change(&before.present_rule(), policy, now)?,
+            None => store.rule(&name, policy, rule.without_store())?,
+        };
+        let calendar = timed.changes_at(now).map(|until| {
+            ArcSwap::from_pointee(Window { rule: made.clone(), until })
+        });
+        let (quoted, listed) = listed(rule, timed, policy.limit());
+        Ok(Limit { rule: made, calendar, listed, quoted })
+    }
+
+    fn present_rule(&self) -> StoreRule {
+        match &self.calendar {
+            Some(window) => window.load().rule.clone(),
+            None => self.rule.clone(),
+        }
+    }
+
+    /// The limit as it is at `now`.
+    #[inline]
+    pub(crate) fn present(&self, timed: &Timed, store: &AnyStore, now: Tick) -> Present<'_> {
+        match &self.calendar {
+            None => Present::Always(&self.rule),
+            Some(window) => Present::Window(self.window(window, timed, store, now)),
+        }
+    }
+
+    /// The window's rule. Whoever is the first in a new window makes the next; should two be first,
+    /// both make the same.
+    fn window(
+        &self,
+        window: &ArcSwap<Window>,
+        timed: &Timed,
+        store: &AnyStore,
+        now: Tick,
+    ) -> Arc<Window> {
+        let present = window.load_full();
+        if now < present.until {
+            return present;
+        }
+        let (policy, until) = (timed.policy(now), timed.changes_at(now));
+        let next = store.change(&present.rule, policy, now);
+        match (next, until) {
+            (Ok(rule), Some(until)) => {
+                let next = Arc::new(Window { rule, until });
+                window.store(Arc::clone(&next));
+                next
+            }
+            // Where there is no room for another rule the last window goes on: it refuses too much.
+            _ => present,
+        }
+    }
+}
+
+impl std::ops::Deref for Present<'_> {
+    type Target = StoreRule;
+
+    #[inline]
+    fn deref(&self) -> &StoreRule {
+        match self {
+            Present::Always(rule) => rule,
+            Present::Window(window) => &window.rule,
+        }
+    }
+}
+
+/// Under what name a limit keeps its consumption.
+fn name(rule: &Rule, variant: &Variant, timed: &Timed) -> String {
+    // No rule's name holds one of these marks.
+    let mut name = rule.name().to_owned();
+    if !variant.id().is_empty() {
+        let _ = write!(name, "/{}", variant.id());
+    }
+    if !timed.part().is_empty() {
+        let _ = write!(name, "#{}", timed.part());
+    }
+    name
+}
+
+/// The limit's name in quotes, and with what clients are told of its quota.
+fn listed(rule: &Rule, timed: &Timed, limit: u32) -> (Box<str>, Box<str>) {
+    let dash = if timed.part().is_empty() { "" } else { "-" };
+    let quoted = format!("\"{}{dash}{}\"", rule.name(), timed.part());
+    let seconds = timed.window().get().div_ceil(1_000_000).max(1);
+    let mut listed = format!("{quoted};q={limit};w={seconds}");
+    match rule.unit() {
+        Unit::Bytes => listed.push_str(";qu=\"content-bytes\""),
+        Unit::InFlight => listed.push_str(";qu=\"concurrent-requests\""),
+        Unit::Named(word) if word.chars().all(|it| matches!(it, ' '..='~') && !"\"\\".contains(it)) => {
+            let _ = write!(listed, ";qu=\"{word}\"");
+        }
+        _ => {}
+    }
+    (quoted.into(), listed.into())
+}

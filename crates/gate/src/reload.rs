@@ -1,0 +1,159 @@
+//! Live reload: the policy is looked at several times a second, however it is replaced.
+//!
+//! Looking is simpler than being told: it works on every file system, through symlinks and in
+//! mounted folders, and a file that is written in place, renamed over, or swapped by a symlink is
+//! the same to it. Only what looks different is read. A policy that is wrong, or half written, never
+//! replaces one that is right.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidegate_config::{LoadError, Loaded, Rules};
+
+use crate::gate::Gate;
+use crate::stamp::Stamp;
+
+/// How long it takes to see a change; reading it comes on top.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How often files are read after a change although they look the same: one that is written twice
+/// within a tick of the file system's clock looks as if it had been written once.
+const READ_AGAIN: u32 = 10;
+
+/// Watches a policy, until it is dropped.
+#[derive(Debug)]
+#[must_use = "the policy is watched for as long as this is kept"]
+pub struct Watch {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What became of a policy that had changed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Reloaded {
+    /// It is in force.
+    Done {
+        /// What is odd about it; empty for most.
+        warnings: String,
+    },
+    /// It is wrong, or cannot be read: the one before stays in force.
+    Kept {
+        /// What is wrong.
+        error: String,
+    },
+}
+
+#[derive(Debug, Default)]
+struct Stop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// Reads the policy at `path` and puts it in force; if it is wrong, the one before stays.
+    pub fn reload(&self, path: impl AsRef<Path>) -> Reloaded {
+        self.put_in_force(Rules::from_path(path.as_ref()))
+    }
+
+    /// Reloads the policy at `path` when it changes, within a second, and on `SIGHUP`. Each time
+    /// `told` hears what came of it; there is a log line as well.
+    pub fn watch(
+        &self,
+        path: impl AsRef<Path>,
+        told: impl Fn(&Reloaded) + Send + 'static,
+    ) -> std::io::Result<Watch> {
+        let stop = Arc::new(Stop::default());
+        let asked = Arc::new(AtomicBool::new(false));
+        #[cfg(unix)]
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&asked))?;
+        let (gate, path) = (self.clone(), path.as_ref().to_owned());
+        let watcher = Watcher { gate, path, asked, stop: Arc::clone(&stop) };
+        let thread = std::thread::Builder::new().name("tidegate-reload".to_owned());
+        let thread = thread.spawn(move || watcher.run(&told))?;
+        Ok(Watch { stop, thread: Some(thread) })
+    }
+
+    fn put_in_force(&self, loaded: Result<Loaded, LoadError>) -> Reloaded {
+        let Loaded { rules, report, .. } = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => return Reloaded::Kept { error: error.to_string() },
+        };
+        let warnings = if report.warnings() == 0 { String::new() } else { report.to_string() };
+        match self.replace(rules) {
+            Ok(()) => Reloaded::Done { warnings },
+            Err(error) => Reloaded::Kept { error: error.to_string() },
+        }
+    }
+}
+
+struct Watcher {
+    gate: Gate,
+    path: PathBuf,
+    /// Whether somebody sent a signal.
+    asked: Arc<AtomicBool>,
+    stop: Arc<Stop>,
+}
+
+impl Watcher {
+    fn run(self, told: &dyn Fn(&Reloaded)) {
+        let mut seen = Stamp::of(&self.path, &[]);
+        // The policy may have changed between being read for the first time and now.
+        let mut read_again = READ_AGAIN;
+        while self.stop.is_on_after(LOOK_EVERY) {
+            let is_asked = self.asked.swap(false, Ordering::Relaxed);
+            let look = seen.again(&self.path, 0 < read_again);
+            read_again = read_again.saturating_sub(1);
+            if look == seen && !is_asked {
+                continue;
+            }
+            read_again = READ_AGAIN;
+            let loaded = Rules::from_path(&self.path);
+            let others = loaded.as_ref().map(|loaded| loaded.files.clone());
+            let reloaded = self.gate.put_in_force(loaded);
+            // By what it looked like before it was read: should it have changed since, it is seen.
+            seen = look.beside(others.ok());
+            log(&self.path, &reloaded);
+            told(&reloaded);
+        }
+    }
+}
+
+fn log(path: &Path, reloaded: &Reloaded) {
+    let path = path.display();
+    match reloaded {
+        Reloaded::Done { warnings } if warnings.is_empty() => {
+            tracing::info!(%path, "the policy was reloaded");
+        }
+        Reloaded::Done { warnings } => {
+            tracing::warn!(%path, %warnings, "the policy was reloaded, with warnings");
+        }
+        Reloaded::Kept { error } => {
+            tracing::error!(%path, %error, "the policy is wrong: the one before stays in force");
+        }
+    }
+}
+
+impl Stop {
+    /// Waits; `false` once it is to stop.
+    fn is_on_after(&self, pause: Duration) -> bool {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(stopped, pause, |stopped| !*stopped);
+        let (stopped, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        !*stopped
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It panics only if `told` does; that has been reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What is done about a charge after the response is known: more, less, or nothing.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tidegate_config::{Response, Timed};
+use tidegate_core::{Kind, Receipt, Tick};
+use tidegate_store::{Key, MemoryStore, Rule};
+
+use crate::admission::{Admission, Charged, Judged};
+use crate::generation::{Generation, Limit};
+use crate::store::{AnyStore, StoreRule};
+
+/// Done at once in this process; for a fleet, when Redis knows.
+#[derive(Default)]
+#[must_use = "Redis is told of it when this is awaited"]
+pub struct Settling {
+    later: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Admission {
+    /// Whether the response has a say in what was charged.
+    pub fn is_open(&self) -> bool {
+        self.each.iter().any(|judged| judged.is_open)
+    }
+
+    /// Charges what the response says, where a rule asks for it: failed logins count, cached
+    /// answers do not.
+    ///
+    /// What was charged too much is given back; what was charged too little is charged as far as
+    /// there is room. In this process it is done at once; for a fleet it is one more round trip.
+    pub fn settle(&mut self, response: &dyn Response) -> Settling {
+        let route = self.route_cost;
+        let generation = Arc::clone(&self.generation);
+        self.settle_each(|judged| {
+            let rule = judged.rule as usize;
+            judged.is_open.then(|| generation.rules.settled(rule, route, response))?
+        })
+    }
+
+    /// Charges `cells` instead of what was charged, under every rule without a cost of its own.
+    pub fn set_cost(&mut self, cells: u32) -> Settling {
+        self.settle_each(|judged| (!judged.has_own_cost).then_some(cells))
+    }
+
+    /// Charges `cells` more, under every rule without a cost of its own.
+    pub fn charge_more(&mut self, cells: u32) -> Settling {
+        let more = |judged: &Judged| judged.cost.saturating_add(cells);
+        self.settle_each(|judged| (!judged.has_own_cost).then(|| more(judged)))
+    }
+
+    /// Gives everything back, as if nobody had asked.
+    pub fn refund(&mut self) -> Settling {
+        self.settle_each(|_| Some(0))
+    }
+
+    /// Brings each charge that stands to what it should be. Permits stay: they are held, not spent.
+    fn settle_each(&mut self, wanted: impl Fn(&Judged) -> Option<u32>) -> Settling {
+        let mut later = Settling::default();
+        for index in 0..self.each.len() {
+            let judged = &self.each[index];
+            if self.kind(judged) == Kind::Concurrency || !judged.decision.verdict.passes() {
+                continue;
+            }
+            if let Some(cost) = wanted(judged).filter(|cost| *cost != judged.cost) {
+                self.settle_one(index, cost, &mut later);
+            }
+        }
+        later
+    }
+
+    fn settle_one(&mut self, index: usize, cost: u32, later: &mut Settling) {
+        let judged = &mut self.each[index];
+        let (gate, generation) = (&*self.gate, &*self.generation);
+        match &mut judged.charged {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(charged) => later.push(charged.settle(cost, judged.cost)),
+            Charged::Here { key, receipt } => {
+                let AnyStore::Here(store) = &gate.store else { return };
+                let _ = &later;
+                let now = gate.clock.now();
+                let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
+                let present = limit.present(timed, &gate.store, now);
+                let StoreRule::Here(rule) = &*present else { return };
+                if judged.cost < cost {
+                    debit(store, rule, *key, now, cost - judged.cost);
+                } else if let Some(whole) = receipt.take() {
+                    let (at, charged) = (whole.at(), whole.cost());
+                    let back = (judged.cost - cost).min(charged);
+                    store.refund(rule, *key, now, Receipt::new(at, back));
+                    *receipt = (back < charged).then(|| Receipt::new(at, charged - back));
+                }
+                judged.decision = store.peek(rule, *key, now, 0);
+            }
+        }
+        judged.cost = cost;
+    }
+
+    /// Gives back permits, or all of it.
+    pub(crate) fn give_back(&mut self, all: bool) {
+        let (gate, generation) = (&*self.gate, &*self.generation);
+        for judged in &mut self.each {
+            match &mut judged.charged {
+                #[cfg(feature = "redis")]
+                Charged::Fleet(charged) => charged.give_back(all),
+                Charged::Here { key, receipt } => {
+                    let AnyStore::Here(store) = &gate.store else { continue };
+                    let (limit, timed) =
+                        limit_of(generation, judged.rule, judged.variant, judged.part);
+                    if !all && timed.kind() != Kind::Concurrency {
+                        continue;
+                    }
+                    let Some(receipt) = receipt.take() else { continue };
+                    let now = gate.clock.now();
+                    if let StoreRule::Here(rule) = &*limit.present(timed, &gate.store, now) {
+                        store.refund(rule, *key, now, receipt);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A limit, and what the file says of it.
+fn limit_of(generation: &Generation, rule: u32, variant: u32, part: u8) -> (&Limit, &Timed) {
+    let (rule, variant, part) = (rule as usize, variant as usize, usize::from(part));
+    let timed = &generation.rule(rule).variants()[variant].policies()[part];
+    (&generation.limits(rule, variant)[part], timed)
+}
+
+/// Charges what has happened already, as far as there is room for it.
+fn debit(store: &MemoryStore, rule: &Rule, key: Key, now: Tick, cells: u32) {
+    let room = store.peek(rule, key, now, 0).remaining;
+    let _ = store.decide(rule, key, now, cells.min(room));
+}
+
+impl Future for Settling {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        while let Some(next) = self.later.last_mut() {
+            if next.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.later.pop();
+        }
+        Poll::Ready(())
+    }
+}
+
+impl std::fmt::Debug for Settling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settling").field("calls", &self.later.len()).finish()
+    }
+}

@@ -1,0 +1,96 @@
+//! What files look like from outside, to see whether one of them was replaced.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, Metadata};
+use std::hash::{Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+
+use tidegate_config::policy_files;
+
+/// What a policy and the files that it refers to look like.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Stamp {
+    looks: Vec<Look>,
+    /// What is in them, as a number; not looked at each time.
+    content: u64,
+    /// Files that the policy refers to.
+    beside: Vec<PathBuf>,
+}
+
+/// One file. Symlinks are followed: what counts is where they lead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Look {
+    path: PathBuf,
+    length: u64,
+    /// When it was written and what it is, as far as the system says.
+    marks: [i64; 4],
+}
+
+impl Stamp {
+    pub(crate) fn of(path: &Path, beside: &[PathBuf]) -> Stamp {
+        let mut files = policy_files(path).unwrap_or_default();
+        files.extend_from_slice(beside);
+        let looks = files.into_iter().filter_map(look).collect();
+        let mut stamp = Stamp { looks, content: 0, beside: beside.to_vec() };
+        stamp.content = stamp.read();
+        stamp
+    }
+
+    /// The same files now. They are read if they look different, or if that is wanted.
+    pub(crate) fn again(&self, path: &Path, reads: bool) -> Stamp {
+        let mut files = policy_files(path).unwrap_or_default();
+        files.extend_from_slice(&self.beside);
+        let looks: Vec<Look> = files.into_iter().filter_map(look).collect();
+        let mut stamp = Stamp { content: self.content, beside: self.beside.clone(), looks };
+        if reads || stamp.looks != self.looks {
+            stamp.content = stamp.read();
+        }
+        stamp
+    }
+
+    /// The same with the files that the policy refers to, if that is known.
+    pub(crate) fn beside(self, files: Option<Vec<PathBuf>>) -> Stamp {
+        let Some(files) = files else { return self };
+        let own = |file: &PathBuf| self.looks.iter().any(|look| look.path == *file);
+        let others: Vec<PathBuf> = files.into_iter().filter(|file| !own(file)).collect();
+        if others.is_empty() {
+            return self;
+        }
+        let beside: Vec<PathBuf> = self.beside.iter().cloned().chain(others).collect();
+        let looks: Vec<Look> =
+            self.looks.into_iter().map(|look| look.path).chain(beside.clone()).filter_map(look).collect();
+        let mut stamp = Stamp { looks, content: 0, beside };
+        stamp.content = stamp.read();
+        stamp
+    }
+
+    fn read(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for look in &self.looks {
+            // A file that is larger than any policy is told by how it looks.
+            let is_small = look.length <= tidegate_config::FILE_BYTES_MAX as u64;
+            let bytes = is_small.then(|| fs::read(&look.path).ok()).flatten();
+            bytes.hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+fn look(path: PathBuf) -> Option<Look> {
+    let metadata = fs::metadata(&path).ok()?;
+    Some(Look { path, length: metadata.len(), marks: marks(&metadata) })
+}
+
+#[cfg(unix)]
+fn marks(metadata: &Metadata) -> [i64; 4] {
+    use std::os::unix::fs::MetadataExt as _;
+    let inode = i64::from_ne_bytes(metadata.ino().to_ne_bytes());
+    [metadata.mtime(), metadata.mtime_nsec(), metadata.ctime_nsec(), inode]
+}
+
+#[cfg(not(unix))]
+fn marks(metadata: &Metadata) -> [i64; 4] {
+    let mut hasher = DefaultHasher::new();
+    metadata.modified().ok().hash(&mut hasher);
+    [i64::from_ne_bytes(hasher.finish().to_ne_bytes()), 0, 0, 0]
+}

@@ -1,0 +1,91 @@
+//! Where a gate remembers: in this process, or in Redis for a fleet.
+
+use std::fmt;
+
+use tidegate_config::WithoutStore;
+use tidegate_core::{Policy, Tick};
+use tidegate_store::{MemoryStore, Rule, TooManyRules};
+
+/// A store of either kind.
+#[derive(Debug)]
+pub(crate) enum AnyStore {
+    #[cfg(feature = "redis")]
+    Fleet(tidegate_redis::Fleet),
+    Here(MemoryStore),
+}
+
+/// A rule of either kind.
+#[derive(Clone, Debug)]
+pub(crate) enum StoreRule {
+    #[cfg(feature = "redis")]
+    Fleet(tidegate_redis::SharedRule),
+    Here(Rule),
+}
+
+/// Why a store cannot keep a rule.
+#[derive(Debug)]
+pub struct StoreFailure(Box<str>);
+
+impl AnyStore {
+    pub(crate) fn rule(
+        &self,
+        name: &str,
+        policy: Policy,
+        without: WithoutStore,
+    ) -> Result<StoreRule, StoreFailure> {
+        let _ = (name, without);
+        match self {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(fleet) => {
+                let made = fleet.rule(name, policy, to_fleet(without));
+                made.map(StoreRule::Fleet).map_err(|error| StoreFailure(error.to_string().into()))
+            }
+            AnyStore::Here(store) => Ok(StoreRule::Here(store.rule(policy)?)),
+        }
+    }
+
+    /// What a rule becomes: what was consumed is kept.
+    pub(crate) fn change(
+        &self,
+        rule: &StoreRule,
+        policy: Policy,
+        now: Tick,
+    ) -> Result<StoreRule, StoreFailure> {
+        match (self, rule) {
+            #[cfg(feature = "redis")]
+            (AnyStore::Fleet(fleet), StoreRule::Fleet(rule)) => {
+                let changed = fleet.change(rule, policy);
+                changed.map_err(|error| StoreFailure(error.to_string().into()))?;
+                Ok(StoreRule::Fleet(rule.clone()))
+            }
+            (AnyStore::Here(store), StoreRule::Here(rule)) => {
+                Ok(StoreRule::Here(store.change(rule, policy, now)?))
+            }
+            #[cfg(feature = "redis")]
+            _ => Err(StoreFailure("a rule of another store".into())),
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+fn to_fleet(without: WithoutStore) -> tidegate_redis::WithoutStore {
+    match without {
+        WithoutStore::Closed => tidegate_redis::WithoutStore::Closed,
+        WithoutStore::Local { nodes } => tidegate_redis::WithoutStore::Local { nodes },
+        WithoutStore::Open => tidegate_redis::WithoutStore::Open,
+    }
+}
+
+impl From<TooManyRules> for StoreFailure {
+    fn from(error: TooManyRules) -> StoreFailure {
+        StoreFailure(error.to_string().into())
+    }
+}
+
+impl fmt::Display for StoreFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StoreFailure {}
