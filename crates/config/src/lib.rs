@@ -1,3 +1,12 @@
 //! Policy files: what an API team writes down, read into rules.
 
 #![forbid(unsafe_code)]
+
+mod excerpt;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
+mod problem;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
+mod report;
+
+pub use self::problem::Level;
+pub use self::report::{Finding, Report};
