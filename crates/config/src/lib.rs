@@ -7,6 +7,9 @@ mod excerpt;
 mod problem;
 #[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
 mod report;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
+mod source;
 
 pub use self::problem::Level;
 pub use self::report::{Finding, Report};
+pub use self::source::{FILE_BYTES_MAX, Format};
