@@ -6,9 +6,12 @@ mod excerpt;
 #[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
 mod problem;
 #[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
+mod read;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
 mod report;
 #[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
 mod source;
+mod suggest;
 
 pub use self::problem::Level;
 pub use self::report::{Finding, Report};
