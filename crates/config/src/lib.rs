@@ -10,6 +10,8 @@ mod read;
 #[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
 mod report;
 #[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
+mod schema;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
 mod source;
 mod suggest;
 
