@@ -1,9 +1,13 @@
 //! What is wrong with a policy file: where, why, and what to write instead.
+//!
+//! Problems are collected, so that one look at a file finds all of them; but only so many, since a
+//! file may be nothing but mistakes.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::cmp::Reverse;
 
 /// A place in one of the files, in bytes.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Span {
     /// Which of the files.
     pub(crate) file: u16,
@@ -30,3 +34,99 @@ pub(crate) struct Problem {
     /// What to do about it.
     pub(crate) help: Option<String>,
 }
+
+/// What is wrong so far.
+#[derive(Debug, Default)]
+pub(crate) struct Problems {
+    list: Vec<Problem>,
+    errors: usize,
+    warnings: usize,
+}
+
+/// The problem that was just added, to say more about it.
+#[derive(Debug)]
+pub(crate) struct Added<'p> {
+    /// None if there were too many to keep it.
+    problem: Option<&'p mut Problem>,
+}
+
+impl Problem {
+    pub(crate) fn error(at: Span, message: impl Into<String>) -> Problem {
+        Problem { level: Level::Error, at, message: message.into(), help: None }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub(crate) fn help(mut self, text: impl Into<String>) -> Problem {
+        self.help = Some(text.into());
+        self
+    }
+}
+
+impl Problems {
+    pub(crate) fn error(&mut self, at: Span, message: impl Into<String>) -> Added<'_> {
+        self.add(Problem::error(at, message))
+    }
+
+    pub(crate) fn warn(&mut self, at: Span, message: impl Into<String>) -> Added<'_> {
+        self.add(Problem { level: Level::Warning, ..Problem::error(at, message) })
+    }
+
+    pub(crate) fn add(&mut self, problem: Problem) -> Added<'_> {
+        let count = match problem.level {
+            Level::Error => &mut self.errors,
+            Level::Warning => &mut self.warnings,
+        };
+        *count += 1;
+        if PROBLEMS_MAX < *count {
+            return Added { problem: None };
+        }
+        self.list.push(problem);
+        Added { problem: self.list.last_mut() }
+    }
+
+    /// Whether the files cannot be used.
+    pub(crate) fn is_fatal(&self) -> bool {
+        0 < self.errors
+    }
+
+    /// Whether more errors would only be counted: no need to think of help for them.
+    pub(crate) fn is_full(&self) -> bool {
+        PROBLEMS_MAX <= self.errors
+    }
+
+    pub(crate) fn errors(&self) -> usize {
+        self.errors
+    }
+
+    pub(crate) fn warnings(&self) -> usize {
+        self.warnings
+    }
+
+    /// Those that were kept, by place.
+    pub(crate) fn into_sorted(mut self) -> Vec<Problem> {
+        self.list.sort_by_key(|problem| (problem.at, Reverse(problem.level)));
+        self.list
+    }
+}
+
+impl Added<'_> {
+    /// Adds what to do about it.
+    pub(crate) fn help(self, text: impl Into<String>) {
+        if let Some(problem) = self.problem {
+            problem.help = Some(text.into());
+        }
+    }
+}
+
+/// What a user typed, short enough for a message.
+pub(crate) fn shortened(typed: &str) -> Cow<'_, str> {
+    match typed.char_indices().nth(SHOWN_CHARS_MAX) {
+        None => Cow::Borrowed(typed),
+        Some((end, _)) => Cow::Owned(format!("{}...", typed.get(..end).unwrap_or_default())),
+    }
+}
+
+/// The most errors, and the most warnings, that are kept. Nobody reads on.
+const PROBLEMS_MAX: usize = 100;
+const SHOWN_CHARS_MAX: usize = 60;

@@ -1,0 +1,53 @@
+//! Turns nodes into values: what a table of fields takes, and what to say about anything else.
+//!
+//! The tables are also what editors complete from (`schema.rs`), so that both always agree on the
+//! names.
+
+mod fields;
+mod values;
+
+#[expect(unused_imports, reason = "used by what reads rules")]
+pub(crate) use self::fields::Fields;
+
+/// What may stand in a map whose names we choose.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// As in a message: `a rule`.
+    pub(crate) what: &'static str,
+    /// For documentation: a sentence.
+    pub(crate) about: &'static str,
+    pub(crate) fields: &'static [Field],
+}
+
+/// A field of a table.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    /// For documentation: a sentence.
+    pub(crate) about: &'static str,
+    pub(crate) takes: Takes,
+}
+
+/// What a field takes.
+#[derive(Debug)]
+pub(crate) enum Takes {
+    Text,
+    Flag,
+    Count {
+        min: u64,
+        max: u64,
+    },
+    OneOf(&'static [&'static str]),
+    /// Text of a form: examples, and a regular expression for editors.
+    Form {
+        like: &'static [&'static str],
+        pattern: &'static str,
+    },
+    List(&'static Takes),
+    /// One, or a list.
+    OneOrMore(&'static Takes),
+    /// Any names.
+    Map(&'static Takes),
+    Table(&'static Table),
+    Either(&'static [Takes]),
+}
