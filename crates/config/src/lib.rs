@@ -5,3 +5,8 @@
 mod misread;
 #[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "used by the rules"))]
 mod quantity;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by the rules"))]
+mod zone;
+
+#[cfg(test)]
+mod chance;
