@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod misread;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by the rules"))]
+mod path;
 #[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "used by the rules"))]
 mod quantity;
 #[cfg_attr(not(test), expect(dead_code, reason = "used by the rules"))]
