@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg_attr(not(test), expect(dead_code, reason = "used by the rules"))]
+mod address;
 mod misread;
 #[cfg_attr(not(test), expect(dead_code, reason = "used by the rules"))]
 mod path;
