@@ -47,7 +47,10 @@ pub(crate) const WITH_NAME: [&str; 6] =
 
 impl Attribute {
     /// Reads a name such as `ip` or `header:x-api-key`. `identities` are the file's own names.
-    pub(crate) fn parse(text: &str, identities: &[Box<str>]) -> Result<Attribute, Cow<'static, str>> {
+    pub(crate) fn parse(
+        text: &str,
+        identities: &[Box<str>],
+    ) -> Result<Attribute, Cow<'static, str>> {
         if let Some(index) = identities.iter().position(|name| **name == *text) {
             return Ok(Attribute::Identity(index));
         }

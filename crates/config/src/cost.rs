@@ -75,7 +75,8 @@ fn number(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     is_number.then(|| {
-        let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add((digit - b'0').into());
+        let add =
+            |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add((digit - b'0').into());
         text.iter().fold(0, add)
     })
 }
@@ -92,7 +93,9 @@ mod tests {
     fn a_cost_stays_in_its_bounds() {
         let what = Measured::Request(Attribute::Header("content-length".into()));
         let measure = Measure { what, otherwise: 7, min: 1, max: 100, per_cell: 10 };
-        for (said, cost) in [("0", 1), ("1", 1), ("10", 1), ("11", 2), ("99999999999999999999", 100)] {
+        for (said, cost) in
+            [("0", 1), ("1", 1), ("10", 1), ("11", 2), ("99999999999999999999", 100)]
+        {
             assert_eq!(cells(&measure, said), cost, "{said}");
         }
         for nonsense in ["", "-1", "1e3", "ten", "1 0", "0x10"] {

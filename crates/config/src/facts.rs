@@ -57,7 +57,7 @@ pub type Parts<'f> = SmallVec<[Part<'f>; 2]>;
 
 impl<'r, 'a> Facts<'r, 'a> {
     pub(crate) fn new(identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
-        let path = Normal::of(request.path());
+        let path = Normal::new(request.path());
         let (client, claims, tier) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         Facts { identify, request, path, now, client, claims, tier }
     }
@@ -165,7 +165,9 @@ impl<'r, 'a> Facts<'r, 'a> {
                 let captured = patterns.iter().find_map(|it| it.capture(&self.path, name))?;
                 captured.as_bytes().to_vec().into()
             }
-            Attribute::Tier => self.identify.tiers.names.get(self.tier())?.as_bytes().to_vec().into(),
+            Attribute::Tier => {
+                self.identify.tiers.names.get(self.tier())?.as_bytes().to_vec().into()
+            }
             Attribute::Ip => self.client()?.to_string().into_bytes().into(),
             Attribute::Fingerprint | Attribute::Identity(_) => return self.joined(attribute),
         };

@@ -12,7 +12,10 @@ pub(crate) struct Glob {
 
 impl Glob {
     pub(crate) fn new(text: &str) -> Glob {
-        Glob { pieces: text.split('*').map(|it| it.as_bytes().into()).collect(), ignores_case: false }
+        Glob {
+            pieces: text.split('*').map(|it| it.as_bytes().into()).collect(),
+            ignores_case: false,
+        }
     }
 
     /// The same for names that mean the same in upper and lower case: methods and hosts.

@@ -2,19 +2,46 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
+mod attribute;
+mod cost;
 mod excerpt;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
+mod facts;
+mod file;
+mod glob;
+mod identify;
+mod index;
+mod load;
+mod matcher;
+mod misread;
+mod outcome;
+mod path;
+mod plan;
 mod problem;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
+mod quantity;
 mod read;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
 mod report;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
+mod request;
+mod rule;
+mod rules;
 mod schema;
-#[cfg_attr(not(test), expect(dead_code, reason = "used by what reads rules"))]
 mod source;
+mod stable;
 mod suggest;
+mod token;
+mod zone;
 
+#[cfg(test)]
+mod chance;
+
+pub use self::address::Group;
+pub use self::attribute::Attribute;
+pub use self::facts::{Facts, Part, Parts, Value};
+pub use self::load::{LoadError, Loaded, policy_files};
+pub use self::plan::{Plan, Planned, Stopped};
 pub use self::problem::Level;
 pub use self::report::{Finding, Report};
+pub use self::request::{Request, Response, Sample, without_port};
+pub use self::rule::{Rule, Timed, Unit, Variant, WithoutStore};
+pub use self::rules::{Headers, Rules};
 pub use self::source::{FILE_BYTES_MAX, Format};

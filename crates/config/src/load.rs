@@ -119,7 +119,7 @@ fn read(texts: &[(String, Vec<u8>, Format)], around: &Around) -> Result<Loaded, 
     for (number, (_, text, format)) in (0..).zip(texts) {
         match source::read(number, text, *format) {
             Ok(tree) => trees.push(tree),
-            Err(problem) => reading.problems.push(problem),
+            Err(problem) => drop(reading.problems.add(problem)),
         }
     }
     let rules = if reading.problems.is_fatal() { Rules::default() } else { reading.rules(&trees) };

@@ -129,7 +129,8 @@ impl fmt::Display for Condition {
             Condition::Network(networks) => write!(f, "ip is in {}", or(networks)),
             Condition::Not(matcher) => {
                 let all = |all: &All| {
-                    let texts: Vec<String> = all.conditions.iter().map(ToString::to_string).collect();
+                    let texts: Vec<String> =
+                        all.conditions.iter().map(ToString::to_string).collect();
                     texts.join(" and ")
                 };
                 let texts: Vec<String> = matcher.any.iter().map(all).collect();

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::cost::Cost;
-use crate::facts::{Facts, Parts};
+use crate::facts::{Facts, Part, Parts, Value};
 use crate::rule::{Action, Limit, Missing, Quotas, Rule};
 use crate::rules::Rules;
 use crate::stable;
@@ -17,6 +17,8 @@ pub struct Plan<'f> {
     pub stopped: Option<Stopped<'f>>,
     /// Whether there are more limits than can be judged together.
     pub is_too_much: bool,
+    /// Which of the file's costs counts for the route.
+    pub route_cost: Option<usize>,
 }
 
 /// One rule's part in a plan.
@@ -57,7 +59,9 @@ pub(crate) enum Turn<'f> {
     /// A part of the key is missing, and the rule is skipped then.
     Misses,
     /// The tier or the key has no limit under this rule.
-    NoLimit { variant: usize },
+    NoLimit {
+        variant: usize,
+    },
     Unlimited,
 }
 
@@ -67,8 +71,9 @@ impl Rules {
 
     /// By which limits a request is judged.
     pub fn plan<'f>(&'f self, facts: &'f Facts<'_, '_>) -> Plan<'f> {
-        let route_cost = self.route_cost(facts);
-        let mut plan = Plan { charges: SmallVec::new(), stopped: None, is_too_much: false };
+        let (charges, route_cost) = (SmallVec::new(), self.route_cost(facts));
+        let mut plan = Plan { charges, stopped: None, is_too_much: false, route_cost };
+        let route_cost = route_cost.map(|number| &self.costs[number].1);
         let mut limits = 0;
         for number in self.index.candidates(facts) {
             let number = number as usize;
@@ -123,19 +128,20 @@ impl Rules {
         }
         let cost = limit.cost.as_ref().or(route_cost);
         let is_open = limit.counts_when.is_some() || cost.is_some_and(Cost::is_by_response);
-        let is_shadow = limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, &key);
+        let is_shadow =
+            limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, &key);
         let cost = cost.map_or(1, |cost| cost.at_request(facts));
         Turn::Charges(Planned { rule, number, variant, key, cost, is_open, is_shadow })
     }
 
-    /// What a request costs by its route.
-    pub(crate) fn route_cost(&self, facts: &Facts<'_, '_>) -> Option<&Cost> {
+    /// Which cost counts for the request's route.
+    pub(crate) fn route_cost(&self, facts: &Facts<'_, '_>) -> Option<usize> {
         if self.costs.is_empty() {
             return None;
         }
         let candidates = self.costs_index.candidates(facts);
-        let mut costs = candidates.into_iter().map(|number| &self.costs[number as usize]);
-        costs.find(|(matcher, _)| matcher.matches(facts)).map(|(_, cost)| cost)
+        let mut costs = candidates.into_iter().map(|number| number as usize);
+        costs.find(|number| self.costs[*number].0.matches(facts))
     }
 }
 
@@ -148,10 +154,9 @@ impl Limit {
             }
             match self.missing {
                 Missing::Skip => return None,
-                Missing::Together => parts.push(crate::facts::Part {
-                    source: attribute,
-                    value: crate::facts::Value::Missing,
-                }),
+                Missing::Together => {
+                    parts.push(Part { source: attribute, value: Value::Missing });
+                }
             }
         }
         Some(parts)

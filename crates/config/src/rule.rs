@@ -12,8 +12,9 @@ use crate::facts::{Facts, Part, Value};
 use crate::matcher::Matcher;
 use crate::outcome::Outcome;
 use crate::path::Pattern;
+use crate::quantity::CalendarUnit;
 use crate::request::Response;
-use crate::zone::{CalendarUnit, Zone};
+use crate::zone::Zone;
 
 /// A rule of a policy file.
 #[derive(Debug)]
@@ -158,16 +159,22 @@ impl Rule {
         self.limit().map_or(REQUESTS, |limit| &limit.unit)
     }
 
-    /// What a request should have cost, once its response is there: `None` if that changes nothing.
-    pub fn settled(&self, route_cost: Option<u32>, response: &dyn Response) -> Option<u32> {
+    /// Whether it says itself what a request costs.
+    pub fn has_own_cost(&self) -> bool {
+        self.limit().is_some_and(|limit| limit.cost.is_some())
+    }
+
+    /// What a request should have cost by its response: `None` if that changes nothing.
+    pub(crate) fn settled(
+        &self,
+        route_cost: Option<&Cost>,
+        response: &dyn Response,
+    ) -> Option<u32> {
         let limit = self.limit()?;
         if limit.counts_when.as_ref().is_some_and(|outcome| !outcome.holds(response)) {
             return Some(0);
         }
-        match &limit.cost {
-            Some(cost) => cost.at_response(response),
-            None => route_cost,
-        }
+        limit.cost.as_ref().or(route_cost)?.at_response(response)
     }
 
     pub(crate) fn limit(&self) -> Option<&Limit> {

@@ -7,7 +7,7 @@ use crate::facts::Facts;
 use crate::identify::Identify;
 use crate::index::Index;
 use crate::matcher::Matcher;
-use crate::request::Request;
+use crate::request::{Request, Response};
 use crate::rule::Rule;
 
 /// The rules of a policy file, or of a folder of them.
@@ -54,6 +54,18 @@ impl Rules {
     /// What is known of a request; see [`Rules::plan`].
     pub fn facts<'r, 'a>(&'r self, request: &'a dyn Request, now: Tick) -> Facts<'r, 'a> {
         Facts::new(&self.identify, request, now)
+    }
+
+    /// What a request should have cost under a rule, by its response: `None` if that changes
+    /// nothing. `route_cost` is the plan's.
+    pub fn settled(
+        &self,
+        rule: usize,
+        route_cost: Option<usize>,
+        response: &dyn Response,
+    ) -> Option<u32> {
+        let route_cost = route_cost.and_then(|number| self.costs.get(number)).map(|(_, cost)| cost);
+        self.rules.get(rule)?.settled(route_cost, response)
     }
 
     /// The name of a tier.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
-use tidegate_config::{Report, Request, Rules};
-use tidegate_core::{Span, Tick};
+use tidegate_config::{Request, Rules};
+use tidegate_core::Tick;
 use tidegate_store::Clock;
 
 use crate::admission::Admission;

@@ -12,7 +12,6 @@ use crate::admission::{Admission, Charged, Judged, Reason};
 use crate::by::By;
 use crate::gate::Gate;
 use crate::generation::{Generation, Present};
-use crate::store::StoreRule;
 
 /// One limit to be judged.
 struct Asked<'g> {
@@ -180,9 +179,6 @@ fn peek(
 }
 
 fn charge<'a>(asked: &'a Asked<'_>) -> Option<Charge<'a>> {
-    match &*asked.present {
-        StoreRule::Here(rule) => Some(Charge { rule, key: asked.key, cost: asked.judged.cost }),
-        #[cfg(feature = "redis")]
-        StoreRule::Fleet(_) => None,
-    }
+    let rule = asked.present.here()?;
+    Some(Charge { rule, key: asked.key, cost: asked.judged.cost })
 }

@@ -20,6 +20,8 @@ mod answer;
 mod build;
 mod by;
 mod counts;
+#[cfg(feature = "redis")]
+mod fleet;
 mod gate;
 mod generation;
 mod headers;
@@ -27,9 +29,13 @@ mod here;
 mod problem;
 mod reload;
 mod settle;
+mod stamp;
+mod store;
+mod wait;
 
 pub use tidegate_config::{
-    Attribute, Headers, Request, Response, Rule, Rules, Sample, Unit, without_port,
+    Attribute, Format, Headers, LoadError, Loaded, Report, Request, Response, Rule, Rules, Sample,
+    Unit, without_port,
 };
 
 pub use crate::admission::{Admission, Reason};
@@ -40,3 +46,6 @@ pub use crate::counts::RuleCounts;
 pub use crate::gate::{Admit, Gate};
 pub use crate::headers::Field;
 pub use crate::reload::{Reloaded, Watch};
+pub use crate::settle::Settling;
+pub use crate::store::StoreFailure;
+pub use crate::wait::Start;

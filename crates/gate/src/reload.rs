@@ -59,8 +59,8 @@ impl Gate {
         self.put_in_force(Rules::from_path(path.as_ref()))
     }
 
-    /// Reloads the policy at `path` when it changes, within a second, and on `SIGHUP`. Each time
-    /// `told` hears what came of it; there is a log line as well.
+    /// Puts the policy at `path` in force, and again when it changes, within a second, and on
+    /// `SIGHUP`. After each change `told` hears what came of it; there is a log line as well.
     pub fn watch(
         &self,
         path: impl AsRef<Path>,
@@ -71,7 +71,16 @@ impl Gate {
         #[cfg(unix)]
         signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&asked))?;
         let (gate, path) = (self.clone(), path.as_ref().to_owned());
-        let watcher = Watcher { gate, path, asked, stop: Arc::clone(&stop) };
+        // In this order: it may have changed since the gate was opened, and it may change now.
+        let seen = Stamp::of(&path, &[]);
+        let loaded = Rules::from_path(&path);
+        let files = loaded.as_ref().ok().map(|loaded| loaded.files.clone());
+        if let kept @ Reloaded::Kept { .. } = gate.put_in_force(loaded) {
+            log(&path, &kept);
+            told(&kept);
+        }
+        let seen = seen.beside(files);
+        let watcher = Watcher { gate, path, asked, seen, stop: Arc::clone(&stop) };
         let thread = std::thread::Builder::new().name("tidegate-reload".to_owned());
         let thread = thread.spawn(move || watcher.run(&told))?;
         Ok(Watch { stop, thread: Some(thread) })
@@ -95,13 +104,13 @@ struct Watcher {
     path: PathBuf,
     /// Whether somebody sent a signal.
     asked: Arc<AtomicBool>,
+    seen: Stamp,
     stop: Arc<Stop>,
 }
 
 impl Watcher {
     fn run(self, told: &dyn Fn(&Reloaded)) {
-        let mut seen = Stamp::of(&self.path, &[]);
-        // The policy may have changed between being read for the first time and now.
+        let mut seen = self.seen.clone();
         let mut read_again = READ_AGAIN;
         while self.stop.is_on_after(LOOK_EVERY) {
             let is_asked = self.asked.swap(false, Ordering::Relaxed);
@@ -112,10 +121,10 @@ impl Watcher {
             }
             read_again = READ_AGAIN;
             let loaded = Rules::from_path(&self.path);
-            let others = loaded.as_ref().map(|loaded| loaded.files.clone());
+            let files = loaded.as_ref().ok().map(|loaded| loaded.files.clone());
             let reloaded = self.gate.put_in_force(loaded);
-            // By what it looked like before it was read: should it have changed since, it is seen.
-            seen = look.beside(others.ok());
+            // As it looked before it was read: should it have changed since, that is seen.
+            seen = look.beside(files);
             log(&self.path, &reloaded);
             told(&reloaded);
         }

@@ -10,7 +10,6 @@ use tidegate_store::{Key, MemoryStore, Rule};
 
 use crate::admission::{Admission, Charged, Judged};
 use crate::generation::{Generation, Limit};
-use crate::store::{AnyStore, StoreRule};
 
 /// Done at once in this process; for a fleet, when Redis knows.
 #[derive(Default)]
@@ -77,12 +76,12 @@ impl Admission {
             #[cfg(feature = "redis")]
             Charged::Fleet(charged) => later.push(charged.settle(cost, judged.cost)),
             Charged::Here { key, receipt } => {
-                let AnyStore::Here(store) = &gate.store else { return };
+                let Some(store) = gate.store.here() else { return };
                 let _ = &later;
                 let now = gate.clock.now();
                 let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
                 let present = limit.present(timed, &gate.store, now);
-                let StoreRule::Here(rule) = &*present else { return };
+                let Some(rule) = present.here() else { return };
                 if judged.cost < cost {
                     debit(store, rule, *key, now, cost - judged.cost);
                 } else if let Some(whole) = receipt.take() {
@@ -105,7 +104,7 @@ impl Admission {
                 #[cfg(feature = "redis")]
                 Charged::Fleet(charged) => charged.give_back(all),
                 Charged::Here { key, receipt } => {
-                    let AnyStore::Here(store) = &gate.store else { continue };
+                    let Some(store) = gate.store.here() else { continue };
                     let (limit, timed) =
                         limit_of(generation, judged.rule, judged.variant, judged.part);
                     if !all && timed.kind() != Kind::Concurrency {
@@ -113,7 +112,7 @@ impl Admission {
                     }
                     let Some(receipt) = receipt.take() else { continue };
                     let now = gate.clock.now();
-                    if let StoreRule::Here(rule) = &*limit.present(timed, &gate.store, now) {
+                    if let Some(rule) = limit.present(timed, &gate.store, now).here() {
                         store.refund(rule, *key, now, receipt);
                     }
                 }

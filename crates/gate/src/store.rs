@@ -27,6 +27,16 @@ pub(crate) enum StoreRule {
 pub struct StoreFailure(Box<str>);
 
 impl AnyStore {
+    /// The store, if it is in this process.
+    #[inline]
+    pub(crate) fn here(&self) -> Option<&MemoryStore> {
+        match self {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(_) => None,
+            AnyStore::Here(store) => Some(store),
+        }
+    }
+
     pub(crate) fn rule(
         &self,
         name: &str,
@@ -63,6 +73,18 @@ impl AnyStore {
             }
             #[cfg(feature = "redis")]
             _ => Err(StoreFailure("a rule of another store".into())),
+        }
+    }
+}
+
+impl StoreRule {
+    /// The rule, if it is of a store in this process.
+    #[inline]
+    pub(crate) fn here(&self) -> Option<&Rule> {
+        match self {
+            #[cfg(feature = "redis")]
+            StoreRule::Fleet(_) => None,
+            StoreRule::Here(rule) => Some(rule),
         }
     }
 }

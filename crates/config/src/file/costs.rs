@@ -39,7 +39,8 @@ impl Reading<'_> {
             let given = fields.get(name).and_then(count).and_then(|it| u32::try_from(it).ok());
             given.unwrap_or(usual)
         };
-        let (otherwise, min, max) = (number("default", 1), number("min", 1), number("max", u32::MAX));
+        let (otherwise, min, max) =
+            (number("default", 1), number("min", 1), number("max", u32::MAX));
         if max < min {
             self.problems.error(fields.at(), "`max` is less than `min`").help("swap them");
             return None;

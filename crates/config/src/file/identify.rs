@@ -2,8 +2,8 @@
 
 use tidegate_core::Span as Time;
 
+use super::Reading;
 use super::tables::{FORWARDED, IDENTIFY, JWT, TIERS};
-use super::{Reading, tables};
 use crate::address::{self, Believes, Proxies};
 use crate::attribute::Attribute;
 use crate::identify::{Alternative, Identify};
@@ -148,7 +148,8 @@ impl Reading<'_> {
             }
         }
         if self.tiers.from.is_empty() {
-            let problem = self.problems.error(fields.at(), "nothing says which tier a request is of");
+            let problem =
+                self.problems.error(fields.at(), "nothing says which tier a request is of");
             problem.help("add `header: x-tier`, or `from: jwt:tier`");
         }
         let default = fields.required("default", &mut self.problems);
@@ -239,7 +240,9 @@ impl Reading<'_> {
                 Some(secret) if !secret.is_empty() => settings.secrets.push(secret.into_bytes()),
                 _ => {
                     let message = format!("the environment variable `{name}` is not set");
-                    self.problems.error(node.at, message).help("set it to the secret of the tokens");
+                    self.problems
+                        .error(node.at, message)
+                        .help("set it to the secret of the tokens");
                 }
             }
         }
@@ -273,7 +276,8 @@ impl Reading<'_> {
         match self.outside.file(name) {
             Ok(bytes) => Some(bytes),
             Err(error) => {
-                let problem = self.problems.error(node.at, format!("cannot read `{name}`: {error}"));
+                let problem =
+                    self.problems.error(node.at, format!("cannot read `{name}`: {error}"));
                 problem.help("give a path relative to the policy file, or an absolute one");
                 None
             }

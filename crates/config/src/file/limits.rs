@@ -96,7 +96,9 @@ impl Reading<'_> {
         let cells = u32::try_from(count).ok();
         if cells.is_none() {
             let message = format!("`{count}` is more than can be counted: at most {}", u32::MAX);
-            self.problems.error(at, message).help("count something larger: `unit: kB`, for example");
+            self.problems
+                .error(at, message)
+                .help("count something larger: `unit: kB`, for example");
         }
         cells
     }
@@ -137,7 +139,9 @@ impl Reading<'_> {
         };
         let mut quota = Quota::new(cells, span);
         quota = burst.map_or(quota, |burst| quota.burst(burst));
-        if measures.kind == Kind::LeakyQueue && let Some(wait) = measures.max_wait {
+        if measures.kind == Kind::LeakyQueue
+            && let Some(wait) = measures.max_wait
+        {
             quota = self.waits_at_most(at, quota, wait)?;
         }
         match measures.credits {
@@ -198,7 +202,8 @@ impl Reading<'_> {
 
     /// A queue no longer than what leaves it in time.
     fn waits_at_most(&mut self, at: Span, quota: Quota, wait: Time) -> Option<Quota> {
-        let held = u128::from(quota.cells()) * u128::from(wait.get()) / u128::from(quota.per().get().max(1));
+        let held = u128::from(quota.cells()) * u128::from(wait.get())
+            / u128::from(quota.per().get().max(1));
         let held = u32::try_from(held).unwrap_or(u32::MAX).saturating_add(1);
         let burst = quota.burst_asked().map_or(held, |burst| burst.min(held));
         if burst == 0 {

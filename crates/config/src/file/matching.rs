@@ -29,7 +29,8 @@ impl Reading<'_> {
         }
         conditions.extend(fields.get("path").map(|node| self.read_paths(node)));
         conditions.extend(fields.get("tier").map(|node| self.read_tiers_wanted(node)));
-        conditions.extend(fields.get("ip").map(|node| Condition::Network(self.read_networks(node))));
+        conditions
+            .extend(fields.get("ip").map(|node| Condition::Network(self.read_networks(node))));
         for name in ["header", "cookie", "query", "jwt", "attribute"] {
             let Some(node) = fields.get(name) else { continue };
             let Some(entries) = node.map(name, &mut self.problems) else { continue };

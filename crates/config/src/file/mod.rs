@@ -66,10 +66,8 @@ impl<'o> Reading<'o> {
     /// Reads the trees of one or more files as one policy.
     pub(crate) fn rules(&mut self, trees: &[Node]) -> Rules {
         let mut rules = Rules::default();
-        let files: Vec<Fields<'_>> = trees
-            .iter()
-            .filter_map(|tree| Fields::of(tree, &FILE, &mut self.problems))
-            .collect();
+        let files: Vec<Fields<'_>> =
+            trees.iter().filter_map(|tree| Fields::of(tree, &FILE, &mut self.problems)).collect();
         let mut once = |name: &'static str| {
             let mut found = files.iter().filter_map(|file| file.get(name));
             let first = found.next();
@@ -101,9 +99,8 @@ impl<'o> Reading<'o> {
     }
 
     fn read_defaults(&mut self, on_store_error: Option<&Node>, nodes: Option<&Node>) {
-        let choice = |node: &Node| {
-            node.choice("on_store_error", &tables::WITHOUT_STORE, &mut self.problems)
-        };
+        let choice =
+            |node: &Node| node.choice("on_store_error", &tables::WITHOUT_STORE, &mut self.problems);
         self.defaults.without_store = on_store_error.and_then(choice);
         let count = |node: &Node| node.count("nodes", 1..=u32::MAX.into(), &mut self.problems);
         let nodes = nodes.and_then(count).and_then(|nodes| u32::try_from(nodes).ok());

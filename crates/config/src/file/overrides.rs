@@ -20,7 +20,8 @@ impl Reading<'_> {
     ) -> Option<(Vec<Variant>, Vec<usize>)> {
         if !is_map(limit) {
             if let Some(burst) = burst.filter(|burst| is_map(burst)) {
-                let problem = self.problems.error(burst.at, "a burst by tier needs a limit by tier");
+                let problem =
+                    self.problems.error(burst.at, "a burst by tier needs a limit by tier");
                 problem.help("write `limit: { free: 100/min, … }` as well");
                 return None;
             }
@@ -47,7 +48,9 @@ impl Reading<'_> {
         if by_tier.first().is_none_or(|first| *first == usize::MAX) {
             let name = self.tiers.names.first().map_or("", |name| name).to_owned();
             let message = format!("there is no limit for the default tier `{name}`");
-            self.problems.error(limit.at, message).help("add one: it also counts for unknown tiers");
+            self.problems
+                .error(limit.at, message)
+                .help("add one: it also counts for unknown tiers");
             return None;
         }
         Some((variants, by_tier))

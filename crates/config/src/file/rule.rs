@@ -80,9 +80,9 @@ impl Reading<'_> {
         let fields = Fields::of(node, &RULE, &mut self.problems)?;
         let name = self.read_name(&fields)?;
         let matcher = self.read_match(fields.get("match"));
-        let priority = fields.get("priority").and_then(|node| {
-            node.count("priority", 0..=1_000_000, &mut self.problems)
-        });
+        let priority = fields
+            .get("priority")
+            .and_then(|node| node.count("priority", 0..=1_000_000, &mut self.problems));
         let action = self.read_action(&fields, &name)?;
         let is_last = self.read_flag(&fields, "last", false);
         let patterns = matcher.patterns();
@@ -140,7 +140,8 @@ impl Reading<'_> {
         };
         let cost = fields.get("cost").and_then(|node| self.read_cost(node, measures.per_cell));
         if cost.is_none() && measures.unit == Unit::Bytes {
-            let problem = self.problems.error(fields.at_name(), "nothing says how many bytes a request has");
+            let problem =
+                self.problems.error(fields.at_name(), "nothing says how many bytes a request has");
             problem.help("add `cost: { from: content-length }`");
         }
         Some(Limit {
@@ -262,9 +263,8 @@ impl Reading<'_> {
     }
 
     fn read_without_store(&mut self, node: Option<&Node>) -> WithoutStore {
-        let choice = |node: &Node| {
-            node.choice("on_store_error", &WITHOUT_STORE, &mut self.problems)
-        };
+        let choice =
+            |node: &Node| node.choice("on_store_error", &WITHOUT_STORE, &mut self.problems);
         match node.and_then(choice).or(self.defaults.without_store) {
             Some("open") => WithoutStore::Open,
             Some("closed") => WithoutStore::Closed,

@@ -9,16 +9,39 @@ const NAMES: Takes = Takes::OneOrMore(&NAME);
 const VALUES: Takes = Takes::Map(&NAMES);
 
 const ATTRIBUTE: Takes = Takes::Form {
-    like: &["client", "ip", "user", "tier", "method", "host", "path", "fingerprint",
-        "header:x-api-key", "cookie:session", "query:id", "jwt:sub", "segment:1", "{id}",
-        "attribute:tenant"],
+    like: &[
+        "client",
+        "ip",
+        "user",
+        "tier",
+        "method",
+        "host",
+        "path",
+        "fingerprint",
+        "header:x-api-key",
+        "cookie:session",
+        "query:id",
+        "jwt:sub",
+        "segment:1",
+        "{id}",
+        "attribute:tenant",
+    ],
     pattern: "",
 };
 const ATTRIBUTES: Takes = Takes::OneOrMore(&ATTRIBUTE);
 
 const LIMIT: Takes = Takes::Form {
-    like: &["100/min", "30/10s", "5000/day", "1 per 2h", "10MB/s", "40k tokens/min",
-        "20 in flight", "unlimited", "block"],
+    like: &[
+        "100/min",
+        "30/10s",
+        "5000/day",
+        "1 per 2h",
+        "10MB/s",
+        "40k tokens/min",
+        "20 in flight",
+        "unlimited",
+        "block",
+    ],
     pattern: "",
 };
 const COUNT: Takes = Takes::Count { min: 1, max: u32::MAX as u64 };
@@ -26,8 +49,14 @@ const DURATION: Takes = Takes::Form { like: &["250ms", "30s", "5min", "2h"], pat
 const SHARE: Takes = Takes::Form { like: &["10%", "0.5%"], pattern: "" };
 
 pub(super) const ALGORITHMS: [&str; 8] = [
-    "token-bucket", "gcra", "leaky-bucket", "leaky-queue", "fixed-window", "sliding-window",
-    "sliding-log", "concurrency",
+    "token-bucket",
+    "gcra",
+    "leaky-bucket",
+    "leaky-queue",
+    "fixed-window",
+    "sliding-window",
+    "sliding-log",
+    "concurrency",
 ];
 pub(super) const MODES: [&str; 2] = ["meter", "queue"];
 pub(super) const MISSING: [&str; 2] = ["together", "skip"];
@@ -111,10 +140,8 @@ pub(super) static TIERS: Table = Table {
     },
 };
 
-const COST: Takes = Takes::Either(&[
-    Takes::Count { min: 0, max: u32::MAX as u64 },
-    Takes::Table(&MEASURE),
-]);
+const COST: Takes =
+    Takes::Either(&[Takes::Count { min: 0, max: u32::MAX as u64 }, Takes::Table(&MEASURE)]);
 
 pub(super) static COST_RULE: Table = Table {
     what: "a cost",

@@ -46,7 +46,8 @@ impl Index {
     pub(crate) fn new<'m>(matchers: impl Iterator<Item = &'m Matcher> + Clone) -> Index {
         let mut counts: HashMap<Shelf<'m>, usize, RandomState> = HashMap::default();
         let all = |matcher: &'m Matcher| matcher.any.iter();
-        for shelf in matchers.clone().flat_map(all).flat_map(|all| &all.conditions).flat_map(shelves)
+        for shelf in
+            matchers.clone().flat_map(all).flat_map(|all| &all.conditions).flat_map(shelves)
         {
             *counts.entry(shelf).or_default() += 1;
         }

@@ -35,7 +35,7 @@ impl Trie {
         let mut at = 0;
         for segment in pattern.segments() {
             at = match segment {
-                Segment::Deep => {
+                Segment::Any => {
                     self.nodes[at].below.push(rule);
                     return;
                 }
@@ -104,5 +104,5 @@ impl Trie {
 
 /// Whether a pattern begins with `**`, so that every path leads to it.
 pub(super) fn is_for_everything(pattern: &Pattern) -> bool {
-    matches!(pattern.segments(), [Segment::Deep, ..])
+    matches!(pattern.segments(), [Segment::Any, ..])
 }

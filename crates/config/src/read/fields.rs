@@ -60,6 +60,14 @@ impl<'n> Fields<'n> {
         self.at
     }
 
+    /// Where its name is, or its first field: one line to point at, not all of it.
+    pub(crate) fn at_name(&self) -> Span {
+        let name = self.entries.iter().find(|entry| entry.name == "name");
+        name.map(|entry| entry.node.at)
+            .or(self.entries.first().map(|it| it.name_at))
+            .unwrap_or(self.at)
+    }
+
     fn entry(&self, name: &'static str) -> Option<&'n Entry> {
         debug_assert!(self.table.has(name), "`{name}` is not in the table of {}", self.table.what);
         self.entries.iter().find(|entry| entry.name == name)

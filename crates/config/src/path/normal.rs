@@ -1,0 +1,130 @@
+//! A request's path made plain, so that no other spelling of it gets around a rule.
+//!
+//! What can be said without percent signs is, except `/` (`%2F`) and `%` (`%25`) themselves: both
+//! mean something in a path, and decoding them would make two different paths the same. A `%` that
+//! starts nothing is a `%25`. So making plain what is plain changes nothing.
+
+use std::borrow::Cow;
+
+/// The most bytes of a path that are looked at: more than the `http` crate lets a request have.
+///
+/// A shorter bound would be a way around rules, since `/x/../x/../search` can be of any length.
+const BYTES_MAX: usize = 64 << 10;
+
+/// A path with one spelling: it starts with `/`, no segment is empty, `.` or `..`, and it ends in
+/// `/` only if that is all.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Normal<'a> {
+    path: Cow<'a, str>,
+}
+
+impl<'a> Normal<'a> {
+    /// Makes `path` plain: without allocation when it already is. It has no query.
+    pub(crate) fn new(path: &'a str) -> Normal<'a> {
+        let path = path.get(..path.floor_char_boundary(BYTES_MAX)).unwrap_or(path);
+        let segments = path.strip_prefix('/');
+        if segments.is_some_and(|segments| segments.is_empty() || is_plain(segments)) {
+            return Normal { path: Cow::Borrowed(path) };
+        }
+        let plain = resolved(&decoded(path));
+        Normal { path: if plain == path { Cow::Borrowed(path) } else { Cow::Owned(plain) } }
+    }
+
+    /// The whole of it.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.path
+    }
+
+    /// What stands between the slashes; nothing in `/`.
+    pub(crate) fn segments(&self) -> Segments<'_> {
+        let path = self.path.strip_prefix('/').unwrap_or(&self.path);
+        let mut segments = path.split('/');
+        if path.is_empty() {
+            segments.next();
+        }
+        segments
+    }
+}
+
+/// The segments of a path, from either end.
+pub(crate) type Segments<'n> = std::str::Split<'n, char>;
+
+fn is_plain(segments: &str) -> bool {
+    let odd = |segment: &str| matches!(segment, "" | "." | "..");
+    !segments.bytes().any(|byte| byte == b'%') && !segments.split('/').any(odd)
+}
+
+/// Without empty segments and dots.
+fn resolved(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len().saturating_add(1));
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => plain.truncate(plain.rfind('/').unwrap_or(0)),
+            _ => {
+                plain.push('/');
+                plain.push_str(segment);
+            }
+        }
+    }
+    if plain.is_empty() {
+        plain.push('/');
+    }
+    plain
+}
+
+/// Percent-decoded, but for `%2F`, `%25` and what is not UTF-8.
+pub(super) fn decoded(text: &str) -> Cow<'_, str> {
+    let Some(first) = text.find('%') else { return Cow::Borrowed(text) };
+    let (plain, mut rest) = text.split_at(first);
+    let mut decoded = String::with_capacity(text.len());
+    decoded.push_str(plain);
+    // Each round starts at a percent sign and ends before the next.
+    while !rest.is_empty() {
+        let taken = push_escape(&mut decoded, rest).unwrap_or_else(|| {
+            decoded.push_str("%25");
+            1
+        });
+        let (_, after) = rest.split_at(taken);
+        let (plain, next) = after.split_at(after.find('%').unwrap_or(after.len()));
+        decoded.push_str(plain);
+        rest = next;
+    }
+    Cow::Owned(decoded)
+}
+
+/// Decodes the character that `text` starts with, and says how many bytes of `text` it was.
+fn push_escape(decoded: &mut String, text: &str) -> Option<usize> {
+    let first = escaped(text, 0)?;
+    let mut bytes = [first, 0, 0, 0];
+    let mut length = 1_usize;
+    while let Some(slot) = bytes.get_mut(length) {
+        let Some(byte) = escaped(text, length) else { break };
+        *slot = byte;
+        length = length.saturating_add(1);
+    }
+    let run = bytes.get(..length).unwrap_or(&[]);
+    let character = run.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next());
+    match character {
+        Some(character) if character != '/' && character != '%' => {
+            decoded.push(character);
+            Some(character.len_utf8().saturating_mul(3))
+        }
+        _ => {
+            let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
+            decoded.push('%');
+            decoded.push(digit(first >> 4).to_ascii_uppercase());
+            decoded.push(digit(first & 0xF).to_ascii_uppercase());
+            Some(3)
+        }
+    }
+}
+
+/// The byte of the escape number `at` in a run of them.
+fn escaped(text: &str, at: usize) -> Option<u8> {
+    let start = at.checked_mul(3)?;
+    let escape = text.as_bytes().get(start..start.checked_add(3)?)?;
+    let &[b'%', high, low] = escape else { return None };
+    let digit = |letter: u8| char::from(letter).to_digit(16).and_then(|d| u8::try_from(d).ok());
+    digit(high)?.checked_mul(16)?.checked_add(digit(low)?)
+}

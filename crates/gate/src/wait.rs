@@ -1,0 +1,80 @@
+//! Holding a request back until its turn, without a timer of any runtime.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tidegate_core::{Span, Tick, Verdict};
+use tidegate_store::WakeId;
+
+use crate::admission::Admission;
+
+/// Waits until a request may start. Dropped before that, everything it was charged is given back:
+/// whoever goes away leaves the queue.
+#[must_use = "the request has not been held back until this is awaited"]
+#[derive(Debug)]
+pub struct Start {
+    admission: Option<Admission>,
+    at: Tick,
+    wake: Option<WakeId>,
+}
+
+impl Admission {
+    /// How long the request is to be held back.
+    pub fn delay(&self) -> Option<Span> {
+        match self.verdict {
+            Verdict::Delay { by } => Some(by),
+            _ => None,
+        }
+    }
+
+    /// Holds the request back for as long as it has to be; at once if it has not.
+    pub fn start(mut self) -> Start {
+        let by = self.delay();
+        self.is_waiting = by.is_some();
+        let at = self.now.after(by.unwrap_or(Span::ZERO));
+        Start { admission: Some(self), at, wake: None }
+    }
+
+    /// Gives up a request that would have to wait for longer than its caller does: everything is
+    /// given back, and it is refused until the wait would be short enough.
+    #[must_use]
+    pub fn within(mut self, deadline: Span) -> Admission {
+        if let Verdict::Delay { by } = self.verdict
+            && deadline < by
+        {
+            self.give_back(true);
+            let retry_after = Span::from_micros(by.get() - deadline.get());
+            self.verdict = Verdict::Deny { retry_after };
+            let delayed = self.each.iter_mut().filter(|it| it.decision.verdict == Verdict::Delay { by });
+            delayed.for_each(|it| it.decision.verdict = Verdict::Deny { retry_after });
+        }
+        self
+    }
+}
+
+impl Future for Start {
+    type Output = Admission;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admission> {
+        let this = &mut *self;
+        let admission = this.admission.as_mut().expect("not polled after it was done");
+        let clock = &admission.gate.clock;
+        if let Some(wake) = this.wake.take() {
+            clock.cancel(wake);
+        }
+        if admission.is_waiting && clock.now() < this.at {
+            this.wake = Some(clock.wake_at(this.at, context.waker().clone()));
+            return Poll::Pending;
+        }
+        admission.is_waiting = false;
+        Poll::Ready(this.admission.take().expect("looked at just now"))
+    }
+}
+
+impl Drop for Start {
+    fn drop(&mut self) {
+        if let (Some(admission), Some(wake)) = (&self.admission, self.wake.take()) {
+            admission.gate.clock.cancel(wake);
+        }
+    }
+}
