@@ -7,11 +7,10 @@ use smallvec::SmallVec;
 use tidegate_core::{Kind, Receipt};
 use tidegate_store::{Key, Rule};
 
-use super::Fleet;
 use super::judge::Part;
+use super::{Fleet, SharedRule};
 use crate::failure::StoreError;
 use crate::key::FleetKey;
-use crate::rule::FleetRule;
 
 /// The receipts of a request that has passed: one for each limit that was charged, in their order.
 ///
@@ -38,7 +37,7 @@ pub(super) struct Entry {
 
 pub(super) enum Charged {
     Store {
-        rule: FleetRule,
+        rule: SharedRule,
         key: FleetKey,
         receipt: Receipt,
     },
@@ -66,7 +65,7 @@ impl FleetReceipts {
         let mut entries = Entries::new();
         for ((place, part), receipt) in parts.iter().enumerate().zip(receipts) {
             if let Some(receipt) = receipt.filter(|receipt| 0 < receipt.cost()) {
-                let (rule, key) = (part.present.rule.clone(), *part.key);
+                let (rule, key) = (part.rule.clone(), *part.key);
                 entries.push(Entry { place, charged: Charged::Store { rule, key, receipt } });
             }
         }
@@ -139,12 +138,24 @@ impl FleetReceipts {
             }
             match charged {
                 Charged::Store { rule, key, receipt } => {
-                    done = done.and(fleet.inner.store.refund(&rule, &key, receipt).await);
+                    done = done.and(fleet.give_back(&rule, &key, receipt).await);
                 }
                 local @ Charged::Local { .. } => local.give_back_here(fleet),
             }
         }
         done
+    }
+}
+
+impl Fleet {
+    /// Gives back to Redis, by what the rule is now: its states are kept under that.
+    async fn give_back(
+        &self,
+        rule: &SharedRule,
+        key: &FleetKey,
+        receipt: Receipt,
+    ) -> Result<(), StoreError> {
+        self.inner.store.refund(&rule.present().rule, key, receipt).await
     }
 }
 
@@ -216,10 +227,9 @@ impl Drop for FleetReceipts {
         }
         // Outside of a runtime nobody could send it.
         if let (false, Ok(runtime)) = (far.is_empty(), tokio::runtime::Handle::try_current()) {
-            let store = fleet.inner.store.clone();
             runtime.spawn(async move {
                 for (rule, key, receipt) in far {
-                    let _ = store.refund(&rule, &key, receipt).await;
+                    let _ = fleet.give_back(&rule, &key, receipt).await;
                 }
             });
         }
