@@ -259,6 +259,19 @@ async fn what_is_given_back_after_a_change_is_not_lost() {
     assert_eq!(looks(&fleet, &[&flights], &ada).await, [2]);
 }
 
+/// This node counts its share by its own clock, and the server's may be another.
+#[tokio::test]
+async fn a_change_keeps_what_the_share_has_counted() {
+    let server = Server::start().unwrap();
+    let (store, _clock) = still_store(&server.url()).await;
+    let fleet = Fleet::new(store.within(Duration::from_millis(20)));
+    server.pause();
+    let (rule, ada) = (bucket(&fleet, "r", 10, LOCAL), key("ada"));
+    assert_eq!(left(&fleet.decide(&[charge(&rule, &ada, 4)]).await), [6]);
+    fleet.change(&rule, policy(Kind::TokenBucket, 20)).unwrap();
+    assert_eq!(looks(&fleet, &[&rule], &ada).await, [16]);
+}
+
 #[tokio::test]
 async fn rules_come_while_others_are_asked() {
     let (server, fleet, _clock) = still_fleet().await;

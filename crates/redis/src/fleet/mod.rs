@@ -21,6 +21,7 @@ pub(crate) use self::decided::{Decisions, in_one};
 use self::judge::Part;
 pub use self::receipts::FleetReceipts;
 use self::repay::Repaying;
+use self::rule::Now;
 pub use self::rule::{FleetChangeError, SharedRule, WithoutStore};
 use crate::failure::StoreError;
 use crate::key::FleetKey;
@@ -131,7 +132,8 @@ impl Fleet {
     /// Every node has to be told. Until all are, those with the old policy and those with the new
     /// one count apart: at most what both allow together passes.
     pub fn change(&self, rule: &SharedRule, policy: Policy) -> Result<(), FleetChangeError> {
-        rule.change(&self.inner.local, policy, self.server_now())
+        let now = Now { here: self.now(), in_redis: self.server_now() };
+        rule.change(&self.inner.local, policy, now)
     }
 
     /// Gives back all that was charged, as if it had never been asked; see

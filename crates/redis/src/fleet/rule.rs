@@ -49,6 +49,13 @@ pub(super) struct Present {
     pub(super) owed: Arc<Rule>,
 }
 
+/// What tick it is, by the clocks that states are counted by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) here: Tick,
+    pub(super) in_redis: Tick,
+}
+
 impl SharedRule {
     pub(super) fn new(
         rule: FleetRule,
@@ -99,16 +106,17 @@ impl SharedRule {
         &self,
         local: &MemoryStore,
         policy: Policy,
-        now: Tick,
+        now: Now,
     ) -> Result<(), FleetChangeError> {
         let share = share(&policy, self.0.without).map_err(FleetChangeError::Quota)?;
         let mut present = self.0.present.write().unwrap_or_else(PoisonError::into_inner);
         let change = |old: &Rule| {
-            let changed = local.change(old, share, now).map_err(FleetChangeError::TooMany);
+            let changed = local.change(old, share, now.here).map_err(FleetChangeError::TooMany);
             changed.map(Arc::new)
         };
         let (local, owed) = (change(&present.local)?, change(&present.owed)?);
-        *present = Arc::new(Present { rule: present.rule.change(policy, now), local, owed });
+        *present =
+            Arc::new(Present { rule: present.rule.change(policy, now.in_redis), local, owed });
         Ok(())
     }
 }
