@@ -24,7 +24,8 @@ use crate::store::RedisStore;
 /// Decides for a whole fleet: every node that has the same rules and the same Redis shares them.
 ///
 /// It always answers: where Redis does not, each rule says what to do
-/// ([`WithoutStore`](crate::WithoutStore)), and the answer says so ([`FleetAnswer::by`]). Clones are the same limiter.
+/// ([`WithoutStore`](crate::WithoutStore)), and the answer says so ([`FleetAnswer::by`]). Clones
+/// are the same limiter.
 ///
 /// ```no_run
 /// use tidegate_core::Quota;
