@@ -6,6 +6,7 @@ mod digest;
 mod error;
 mod failure;
 mod flat;
+mod fleet;
 mod gather;
 mod health;
 mod key;
@@ -22,11 +23,14 @@ mod wire;
 
 pub use crate::error::ConnectError;
 pub use crate::failure::StoreError;
+pub use crate::fleet::{
+    By, Fleet, FleetChangeError, FleetCounts, FleetDecided, FleetReceipts, SharedCharge,
+    SharedRule, WithoutStore,
+};
 pub use crate::health::{Health, NodeHealth};
 pub use crate::key::{FleetKey, KeyPart, KeyText};
 pub use crate::limiter::{
-    By, FleetAnswer, FleetAsk, FleetBuildError, FleetChangeError, FleetCounts, FleetLimiter,
-    FleetLimiterBuilder, FleetPass, WithoutStore,
+    FleetAnswer, FleetAsk, FleetBuildError, FleetLimiter, FleetLimiterBuilder, FleetPass,
 };
 pub use crate::rule::FleetRule;
 pub use crate::settings::{ClientCertificate, Credentials, Protocol, Settings};

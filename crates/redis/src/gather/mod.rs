@@ -132,10 +132,7 @@ impl Gather {
     pub(crate) async fn ask(self: &Arc<Self>, request: Request, deadline: Tick) -> Answer {
         let lane = self.lane(self.wire.lane_of(request.slot));
         // Whoever gives up while it is alone leaves its charge behind; a permit must come back.
-        if lends(&request) {
-            return self.queue_for_permit(&lane, request, deadline).await;
-        }
-        if lane.enter_alone(deadline, self.clock.now())? {
+        if !lends(&request) && lane.enter_alone(deadline, self.clock.now())? {
             let turn = Turn::new(Arc::clone(self), lane, 1);
             let trip = Trip { gather: self, lane: &turn.lane };
             let mut answers = trip.take(std::slice::from_ref(&request), deadline).await;
@@ -154,33 +151,18 @@ impl Gather {
         self.queue(&lane, request, deadline)
     }
 
-    /// Puts a request into the queue of its server, and sees to it that somebody takes it.
+    /// Puts a request into the queue of its server, and sees to it that somebody takes it. A permit
+    /// is given back if whoever wanted it has gone away meanwhile.
     fn queue(
         self: &Arc<Self>,
         lane: &Arc<Lane>,
         request: Request,
         deadline: Tick,
     ) -> Result<impl Future<Output = Answer> + use<>, StoreError> {
+        let permit = lends(&request).then(|| (Arc::clone(self), request.clone()));
         let (answer, answered) = oneshot::channel();
         let within = self.join(lane, Job::new(request, deadline, answer))?;
-        Ok(answer_within(answered, within))
-    }
-
-    /// Waits for a permit, and gives it back if whoever wanted it has gone away meanwhile.
-    async fn queue_for_permit(
-        self: &Arc<Self>,
-        lane: &Arc<Lane>,
-        request: Request,
-        deadline: Tick,
-    ) -> Answer {
-        let (answer, answered) = oneshot::channel();
-        let within = self.join(lane, Job::new(request.clone(), deadline, answer))?;
-        let mut wanted = Wanted { gather: self, request: Some(request), answered };
-        let answer = answer_within(&mut wanted.answered, within).await;
-        if answer.is_ok() {
-            wanted.request = None;
-        }
-        answer
+        Ok(Wanted { permit, answered }.heard(within))
     }
 
     /// Joins a queue; says how long to wait, if that is to be watched.
@@ -268,19 +250,30 @@ async fn answer_within(
     }
 }
 
-/// A permit that is wanted. If it comes too late, it is given back.
-struct Wanted<'a> {
-    gather: &'a Arc<Gather>,
-    request: Option<Request>,
+/// An answer that is wanted. If that is a permit and it comes too late, it is given back.
+struct Wanted {
+    permit: Option<(Arc<Gather>, Request)>,
     answered: oneshot::Receiver<Answer>,
 }
 
-impl Drop for Wanted<'_> {
+impl Wanted {
+    async fn heard(mut self, within: Option<Duration>) -> Answer {
+        let answer = answer_within(&mut self.answered, within).await;
+        if answer.is_ok() {
+            self.permit.take();
+        }
+        answer
+    }
+}
+
+impl Drop for Wanted {
     fn drop(&mut self) {
         // From here on, sending it fails, and whoever sends it gives it back.
         self.answered.close();
-        if let (Some(request), Ok(answer)) = (self.request.take(), self.answered.try_recv()) {
-            self.gather.give_back(request, answer);
+        if let (Some((gather, request)), Ok(answer)) =
+            (self.permit.take(), self.answered.try_recv())
+        {
+            gather.give_back(request, answer);
         }
     }
 }

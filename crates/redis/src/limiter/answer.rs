@@ -1,51 +1,10 @@
-//! What a fleet's limiter says of a request, and by what it was decided.
+//! What a fleet's limiter says of a request.
 
-use std::fmt;
-
-use smallvec::SmallVec;
-use tidegate_core::{Decision, Span, Verdict};
+use tidegate_core::{Decision, Verdict};
 
 use super::FleetLimiter;
 use super::rule::NamedRule;
-
-/// By what a request was decided.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum By {
-    /// By Redis.
-    Store,
-    /// By a refusal of Redis that is remembered here: only time can change it.
-    Remembered,
-    /// Without Redis: let through.
-    Open,
-    /// Without Redis: by this node's share of the quota.
-    Local,
-    /// Without Redis: refused.
-    Closed,
-}
-
-impl By {
-    /// Whether Redis had no say in it.
-    pub const fn is_fallback(self) -> bool {
-        matches!(self, By::Open | By::Local | By::Closed)
-    }
-
-    /// The name in metrics and headers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            By::Store => "store",
-            By::Remembered => "remembered",
-            By::Open => "open",
-            By::Local => "local",
-            By::Closed => "closed",
-        }
-    }
-}
-
-impl fmt::Display for By {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+use crate::fleet::{By, Decisions, in_one};
 
 /// The answer to one request by every rule of a fleet's limiter.
 #[derive(Clone, Debug)]
@@ -55,7 +14,7 @@ pub struct FleetAnswer<'a> {
     pub(super) verdict: Verdict,
     pub(super) by: By,
     /// Nothing where the request could not even be asked.
-    pub(super) each: SmallVec<[Decision; 1]>,
+    pub(super) each: Decisions,
 }
 
 impl<'a> FleetAnswer<'a> {
@@ -72,15 +31,12 @@ impl<'a> FleetAnswer<'a> {
     /// All in one: the verdict of all together, with the numbers of the rule that is closest to
     /// refusing, or that refused for longest.
     pub fn decision(&self) -> Decision {
-        let speaks = self.each.iter().min_by_key(|it| (it.verdict != self.verdict, it.remaining));
-        let nothing =
-            Decision { verdict: self.verdict, limit: 0, remaining: 0, reset_after: Span::ZERO };
-        Decision { verdict: self.verdict, ..speaks.copied().unwrap_or(nothing) }
+        in_one(self.verdict, &self.each)
     }
 
     /// What each rule said, in the order in which they were added.
     pub fn each(&self) -> impl Iterator<Item = (&'a str, Decision)> {
-        self.limiter.inner.rules.iter().map(NamedRule::name).zip(self.each.iter().copied())
+        self.limiter.rules.iter().map(NamedRule::name).zip(self.each.iter().copied())
     }
 
     /// What one rule said.

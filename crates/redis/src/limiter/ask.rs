@@ -1,14 +1,14 @@
 //! One request to a fleet's limiter, said in full.
 
 use smallvec::SmallVec;
-use tidegate_core::{Decision, Verdict};
+use tidegate_core::Verdict;
 use tidegate_store::KeyTooLong;
 
-use super::rule::{NamedRule, Present, Scope};
-use super::{By, FleetAnswer, FleetLimiter, FleetPass};
+use super::rule::{NamedRule, Scope};
+use super::{FleetAnswer, FleetLimiter, FleetPass};
 use crate::failure::StoreError;
+use crate::fleet::{By, Decisions, FleetDecided, SharedCharge};
 use crate::key::{FleetKey, KeyPart};
-use crate::store::{FleetCharge, Judged};
 
 /// A request that has not been decided yet.
 #[derive(Clone, Debug)]
@@ -22,14 +22,8 @@ pub struct FleetAsk<'a> {
     misnamed: bool,
 }
 
-/// One rule's part in a request.
-pub(super) struct Part<'a> {
-    pub(super) named: &'a NamedRule,
-    pub(super) present: Present,
-    pub(super) key: FleetKey,
-}
-
-pub(super) type Parts<'a> = SmallVec<[Part<'a>; 1]>;
+/// The key of each rule.
+type RuleKeys = SmallVec<[FleetKey; 1]>;
 
 impl<'a> FleetAsk<'a> {
     pub(super) fn new(limiter: &'a FleetLimiter, key: impl KeyPart) -> FleetAsk<'a> {
@@ -66,7 +60,7 @@ impl<'a> FleetAsk<'a> {
     }
 
     fn other(mut self, rule: &str, key: Result<FleetKey, KeyTooLong>) -> FleetAsk<'a> {
-        match self.limiter.inner.rules.iter().position(|named| named.name() == rule) {
+        match self.limiter.rules.iter().position(|named| named.name() == rule) {
             None => self.misnamed = true,
             Some(index) => {
                 self.others.retain(|(other, _)| *other != index);
@@ -78,19 +72,16 @@ impl<'a> FleetAsk<'a> {
 
     /// Decides, and charges every rule if all let it pass.
     pub async fn decide(self) -> FleetAnswer<'a> {
-        match self.parts() {
-            Some(parts) => self.charged(&parts).await.0,
-            None => self.never(),
-        }
+        let Some(keys) = self.keys() else { return self.never() };
+        let decided = self.limiter.fleet.decide(&self.charges(&keys)).await;
+        self.answer(decided)
     }
 
     /// What [`FleetAsk::decide`] would answer, without charging.
     pub async fn peek(self) -> FleetAnswer<'a> {
-        let Some(parts) = self.parts() else { return self.never() };
-        match self.limiter.inner.store.peek_all(&self.charges(&parts)).await {
-            Ok(judged) => self.answer(&judged),
-            Err(error) => self.without_store(&parts, &error, false).0,
-        }
+        let Some(keys) = self.keys() else { return self.never() };
+        let decided = self.limiter.fleet.peek(&self.charges(&keys)).await;
+        self.answer(decided)
     }
 
     /// Decides, and hands out a [`FleetPass`] that can be given back.
@@ -98,94 +89,63 @@ impl<'a> FleetAsk<'a> {
     /// Dropping it gives back what counts concurrency; everything else stays charged unless it is
     /// refunded.
     pub async fn enter(self) -> Result<FleetPass, FleetAnswer<'a>> {
-        let Some(parts) = self.parts() else { return Err(self.never()) };
-        let (answer, charged) = self.charged(&parts).await;
-        if answer.verdict.passes() {
-            let (decision, by) = (answer.decision(), answer.by);
-            Ok(FleetPass::new(self.limiter.clone(), decision, by, charged))
+        let Some(keys) = self.keys() else { return Err(self.never()) };
+        let decided = self.limiter.fleet.decide(&self.charges(&keys)).await;
+        if decided.verdict.passes() {
+            Ok(FleetPass::new(decided))
         } else {
-            Err(answer)
+            Err(self.answer(decided))
         }
     }
 
     pub(super) async fn reset(self) -> Result<(), StoreError> {
-        let Some(parts) = self.parts() else { return Ok(()) };
-        let inner = &self.limiter.inner;
-        for part in parts.iter().filter(|part| matches!(part.named.scope(), Scope::Each)) {
-            if let Ok(key) = inner.local.key((part.key.tag(), part.key.text())) {
-                inner.local.reset(&part.present.local, key);
-                inner.local.reset(&part.present.owed, key);
+        let Some(keys) = self.keys() else { return Ok(()) };
+        for (named, key) in self.limiter.rules.iter().zip(&keys) {
+            if matches!(named.scope, Scope::Each) {
+                self.limiter.fleet.reset(&named.shared, key).await?;
             }
-            inner.store.reset(&part.present.rule, &part.key).await?;
         }
         Ok(())
     }
 
-    /// Decides by Redis, or without it.
-    async fn charged(&self, parts: &Parts<'a>) -> (FleetAnswer<'a>, Charged) {
-        let store = &self.limiter.inner.store;
-        let deadline = store.deadline();
-        self.repay(parts, deadline).await;
-        match store.decide_all_by(&self.charges(parts), deadline).await {
-            Ok(judged) => {
-                let answer = self.answer(&judged);
-                let receipts = judged.into_receipts().enumerate();
-                let charged = receipts.filter_map(|(index, receipt)| {
-                    let Part { present, key, .. } = &parts[index];
-                    receipt.map(|receipt| (present.rule.clone(), *key, receipt))
-                });
-                (answer, Charged::Store(charged.collect()))
-            }
-            Err(error) => self.without_store(parts, &error, true),
-        }
+    /// What was charged stands, permits too: whoever wants them back enters.
+    fn answer(&self, decided: FleetDecided) -> FleetAnswer<'a> {
+        let FleetDecided { verdict, by, each, receipts } = decided;
+        receipts.keep();
+        FleetAnswer { limiter: self.limiter, verdict, by, each }
     }
 
-    fn answer(&self, judged: &Judged) -> FleetAnswer<'a> {
-        let by = if judged.is_remembered() { By::Remembered } else { By::Store };
-        self.limiter.inner.counts.add(by);
-        let each = judged.each().copied().collect();
-        FleetAnswer { limiter: self.limiter, verdict: judged.verdict(), by, each }
-    }
-
-    pub(super) fn charges<'p>(&self, parts: &'p Parts<'a>) -> SmallVec<[FleetCharge<'p>; 1]> {
-        let charge = |part: &'p Part<'a>| FleetCharge {
-            rule: &part.present.rule,
-            key: &part.key,
+    fn charges<'k>(&self, keys: &'k RuleKeys) -> SmallVec<[SharedCharge<'k>; 1]>
+    where
+        'a: 'k,
+    {
+        let charge = |(named, key): (&'a NamedRule, &'k FleetKey)| SharedCharge {
+            rule: &named.shared,
+            key,
             cost: self.cost,
         };
-        parts.iter().map(charge).collect()
+        self.limiter.rules.iter().zip(keys).map(charge).collect()
     }
 
-    pub(super) fn cells(&self) -> u32 {
-        self.cost
-    }
-
-    /// Every rule with its key; `None` if one of them is too long or for a rule there is not.
-    fn parts(&self) -> Option<Parts<'a>> {
+    /// The key of every rule; `None` if one of them is too long or for a rule there is not.
+    fn keys(&self) -> Option<RuleKeys> {
         if self.misnamed {
             return None;
         }
-        let part = |(index, named): (usize, &'a NamedRule)| {
+        let key = |(index, named): (usize, &NamedRule)| {
             let other = self.others.iter().find(|(other, _)| *other == index);
-            let key = match (other, named.scope()) {
-                (Some((_, key)), _) => key.ok()?,
-                (None, Scope::All(key)) => key,
-                (None, Scope::Each) => self.key.ok()?,
-            };
-            Some(Part { named, present: named.present(), key })
+            match (other, named.scope) {
+                (Some((_, key)), _) => key.ok(),
+                (None, Scope::All(key)) => Some(key),
+                (None, Scope::Each) => self.key.ok(),
+            }
         };
-        self.limiter.inner.rules.iter().enumerate().map(part).collect()
+        self.limiter.rules.iter().enumerate().map(key).collect()
     }
 
     /// What cannot be asked never passes.
     fn never(&self) -> FleetAnswer<'a> {
-        let (verdict, by, each) = (Verdict::Never, By::Store, SmallVec::<[Decision; 1]>::new());
+        let (verdict, by, each) = (Verdict::Never, By::Store, Decisions::new());
         FleetAnswer { limiter: self.limiter, verdict, by, each }
     }
-}
-
-/// What was charged, and where it is to be given back.
-pub(super) enum Charged {
-    Store(Vec<(crate::rule::FleetRule, FleetKey, tidegate_core::Receipt)>),
-    Local(Vec<(std::sync::Arc<tidegate_store::Rule>, tidegate_store::Key, tidegate_core::Receipt)>),
 }

@@ -1,17 +1,15 @@
 //! Building a fleet's limiter: its rules in plain words, and every mistake named.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Policy, QuotaError};
-use tidegate_store::{KeyTooLong, MemoryStore, SystemClock, ToPolicy};
+use tidegate_store::{KeyTooLong, MemoryStore, ToPolicy};
 
-use super::counts::Counts;
-use super::repay::Repaying;
+use super::FleetLimiter;
 use super::rule::{NamedRule, Scope};
-use super::{FleetChangeError, FleetLimiter, Inner, WithoutStore};
 use crate::error::ConnectError;
+use crate::fleet::{Fleet, FleetChangeError, WithoutStore};
 use crate::key::FleetKey;
 use crate::rule::FleetRule;
 use crate::settings::Settings;
@@ -38,11 +36,8 @@ struct Asked {
 }
 
 impl FleetLimiterBuilder {
-    /// Keys that are counted here while Redis does not answer.
-    const LOCAL_KEYS_MAX: usize = 1_000_000;
-
     pub(super) fn new() -> FleetLimiterBuilder {
-        let local_keys_max = FleetLimiterBuilder::LOCAL_KEYS_MAX;
+        let local_keys_max = Fleet::LOCAL_KEYS_MAX;
         FleetLimiterBuilder { rules: Vec::new(), deadline: None, local_keys_max }
     }
 
@@ -118,17 +113,15 @@ impl FleetLimiterBuilder {
             None => store,
         };
         let local = MemoryStore::with_keys_max(self.local_keys_max);
+        let fleet = Fleet::with_local(store, local);
         let mut rules: Vec<NamedRule> = Vec::with_capacity(self.rules.len());
         for asked in self.rules {
             if rules.iter().any(|rule| rule.name() == &*asked.name) {
                 return Err(FleetBuildError::SameName(asked.name));
             }
-            rules.push(asked.named(&local)?);
+            rules.push(asked.named(&fleet)?);
         }
-        let (clock, counts, repaying) =
-            (SystemClock::new(), Counts::default(), Repaying::default());
-        let inner = Inner { store, rules, local, repaying, clock, counts };
-        Ok(FleetLimiter { inner: Arc::new(inner) })
+        Ok(FleetLimiter { fleet, rules: rules.into() })
     }
 
     fn rule(mut self, name: &str, for_all: bool, policy: impl ToPolicy) -> FleetLimiterBuilder {
@@ -141,7 +134,7 @@ impl FleetLimiterBuilder {
 }
 
 impl Asked {
-    fn named(self, local: &MemoryStore) -> Result<NamedRule, FleetBuildError> {
+    fn named(self, fleet: &Fleet) -> Result<NamedRule, FleetBuildError> {
         let wrong = |name: &str, error| FleetBuildError::Rule(name.into(), error);
         let checked = |policy: Result<Policy, QuotaError>| {
             policy.map_err(|error| wrong(&self.name, FleetChangeError::Quota(error)))
@@ -158,7 +151,8 @@ impl Asked {
         } else {
             Scope::Each
         };
-        NamedRule::new(rule, scope, self.without, local).map_err(|error| wrong(&self.name, error))
+        let shared = fleet.rule_of(rule, self.without).map_err(|error| wrong(&self.name, error))?;
+        Ok(NamedRule { shared, scope })
     }
 }
 

@@ -1,36 +1,31 @@
-//! The limiter of a fleet: rules, Redis, and what to do without it.
+//! The limiter of a fleet: rules that are given once, on a [`Fleet`].
 
 mod answer;
 mod ask;
 mod build;
-mod counts;
 mod pass;
-mod repay;
 mod rule;
-mod without;
 
 use std::sync::Arc;
 
-use tidegate_core::{Policy, Span, Tick};
-use tidegate_store::{Clock, MemoryStore, SystemClock, ToPolicy};
+use tidegate_core::Policy;
+use tidegate_store::ToPolicy;
 
-pub use self::answer::{By, FleetAnswer};
+pub use self::answer::FleetAnswer;
 pub use self::ask::FleetAsk;
 pub use self::build::{FleetBuildError, FleetLimiterBuilder};
-use self::counts::Counts;
-pub use self::counts::FleetCounts;
 pub use self::pass::FleetPass;
-use self::repay::Repaying;
 use self::rule::NamedRule;
-pub use self::rule::{FleetChangeError, WithoutStore};
 use crate::failure::StoreError;
+use crate::fleet::{Fleet, FleetChangeError, FleetCounts};
 use crate::key::KeyPart;
 use crate::store::RedisStore;
 
 /// Decides for a whole fleet: every node that has the same rules and the same Redis shares them.
 ///
 /// It always answers: where Redis does not, each rule says what to do
-/// ([`WithoutStore`]), and the answer says so ([`FleetAnswer::by`]). Clones are the same limiter.
+/// ([`WithoutStore`](crate::WithoutStore)), and the answer says so ([`FleetAnswer::by`]). Clones
+/// are the same limiter.
 ///
 /// ```no_run
 /// use tidegate_core::Quota;
@@ -52,17 +47,8 @@ use crate::store::RedisStore;
 /// ```
 #[derive(Clone)]
 pub struct FleetLimiter {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
-    store: RedisStore,
-    rules: Vec<NamedRule>,
-    /// Where rules count while Redis does not answer.
-    local: MemoryStore,
-    repaying: Repaying,
-    clock: SystemClock,
-    counts: Counts,
+    fleet: Fleet,
+    rules: Arc<[NamedRule]>,
 }
 
 impl FleetLimiter {
@@ -94,33 +80,31 @@ impl FleetLimiter {
     /// one count apart: at most what both allow together passes.
     pub fn change(&self, rule: &str, policy: impl ToPolicy) -> Result<(), FleetChangeError> {
         let policy: Policy = policy.to_policy().map_err(FleetChangeError::Quota)?;
-        let named = self.inner.rules.iter().find(|named| named.name() == rule);
+        let named = self.rules.iter().find(|named| named.name() == rule);
         let named = named.ok_or(FleetChangeError::UnknownRule)?;
-        named.change(&self.inner.local, policy, self.inner.store.server_now())
+        self.fleet.change(&named.shared, policy)
     }
 
     /// The store that it asks.
     pub fn store(&self) -> &RedisStore {
-        &self.inner.store
+        self.fleet.store()
+    }
+
+    /// What it stands on: for requests by other rules, which may come and go.
+    pub fn fleet(&self) -> &Fleet {
+        &self.fleet
     }
 
     /// How many decisions were made by what, since it was built.
     pub fn counts(&self) -> FleetCounts {
-        self.inner.counts.read()
-    }
-
-    fn now(&self) -> Tick {
-        self.inner.clock.now()
+        self.fleet.counts()
     }
 }
 
-/// When to come back, where nobody can say: Redis may be there again in a second.
-const COME_BACK_AFTER: Span = Span::from_secs(1);
-
 impl std::fmt::Debug for FleetLimiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<&str> = self.inner.rules.iter().map(NamedRule::name).collect();
+        let names: Vec<&str> = self.rules.iter().map(NamedRule::name).collect();
         let mut debug = f.debug_struct("FleetLimiter");
-        debug.field("rules", &names).field("store", &self.inner.store).finish_non_exhaustive()
+        debug.field("rules", &names).field("store", self.fleet.store()).finish_non_exhaustive()
     }
 }

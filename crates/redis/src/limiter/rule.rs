@@ -1,31 +1,7 @@
-//! The rules of a fleet's limiter, and what each does without Redis.
+//! A rule of a fleet's limiter: whom it counts.
 
-use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
-
-use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick};
-use tidegate_store::{MemoryStore, Rule, TooManyRules};
-
+use crate::fleet::SharedRule;
 use crate::key::FleetKey;
-use crate::rule::FleetRule;
-
-/// What a rule does with a request that Redis does not answer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WithoutStore {
-    /// Lets it pass: the rule does not limit until Redis is back.
-    Open,
-    /// Refuses it.
-    Closed,
-    /// Decides by the same policy in this process, at this node's share of the quota.
-    ///
-    /// With as many nodes as there are, the fleet together stays within the quota. The share of a
-    /// window, a log or a number of permits is rounded down, but is never less than one cell; the
-    /// share of a bucket is never slower than one cell in 366 days.
-    Local {
-        /// How many nodes share the quota; zero counts as one.
-        nodes: u32,
-    },
-}
 
 /// Whom a rule counts.
 #[derive(Clone, Copy, Debug)]
@@ -36,169 +12,14 @@ pub(super) enum Scope {
     Each,
 }
 
-/// A rule with its name.
+/// A rule that requests call by its name.
 pub(super) struct NamedRule {
-    name: Box<str>,
-    scope: Scope,
-    without: WithoutStore,
-    present: RwLock<Present>,
-}
-
-/// A rule as it is now.
-#[derive(Clone)]
-pub(super) struct Present {
-    pub(super) rule: FleetRule,
-    /// By which this node decides while Redis does not answer.
-    pub(super) local: Arc<Rule>,
-    /// What it let pass then, and Redis has not been told of.
-    pub(super) owed: Arc<Rule>,
+    pub(super) shared: SharedRule,
+    pub(super) scope: Scope,
 }
 
 impl NamedRule {
-    pub(super) fn new(
-        rule: FleetRule,
-        scope: Scope,
-        without: WithoutStore,
-        local: &MemoryStore,
-    ) -> Result<NamedRule, FleetChangeError> {
-        let share = share(rule.policy(), without).map_err(FleetChangeError::Quota)?;
-        let counts = || local.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany);
-        let (name, local, owed) = (rule.name().into(), counts()?, counts()?);
-        let present = RwLock::new(Present { rule, local, owed });
-        Ok(NamedRule { name, scope, without, present })
-    }
-
     pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn scope(&self) -> Scope {
-        self.scope
-    }
-
-    pub(super) fn without(&self) -> WithoutStore {
-        self.without
-    }
-
-    pub(super) fn is_local(&self) -> bool {
-        matches!(self.without, WithoutStore::Local { .. })
-    }
-
-    pub(super) fn present(&self) -> Present {
-        self.present.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(super) fn change(
-        &self,
-        local: &MemoryStore,
-        policy: Policy,
-        now: Tick,
-    ) -> Result<(), FleetChangeError> {
-        let share = share(&policy, self.without).map_err(FleetChangeError::Quota)?;
-        let mut present = self.present.write().unwrap_or_else(PoisonError::into_inner);
-        let change = |old: &Rule| {
-            let changed = local.change(old, share, now).map_err(FleetChangeError::TooMany);
-            changed.map(Arc::new)
-        };
-        let (local, owed) = (change(&present.local)?, change(&present.owed)?);
-        *present = Present { rule: present.rule.change(policy, now), local, owed };
-        Ok(())
-    }
-}
-
-/// The policy of one node while Redis does not answer.
-pub(super) fn share(policy: &Policy, without: WithoutStore) -> Result<Policy, QuotaError> {
-    let WithoutStore::Local { nodes } = without else { return Ok(*policy) };
-    let nodes = nodes.max(1);
-    if nodes == 1 {
-        return Ok(*policy);
-    }
-    let cells = |limit: u32| (limit / nodes).max(1);
-    match policy.shape() {
-        Shape::Calendar { limit, boundaries } => Policy::calendar(cells(limit), boundaries),
-        Shape::FixedWindow { limit, per }
-        | Shape::Log { limit, per }
-        | Shape::SlidingWindow { limit, per } => {
-            Policy::new(policy.kind(), Quota::new(cells(limit), per))
-        }
-        Shape::Line(grains) => Policy::new(policy.kind(), share_of_line(&grains, nodes)),
-    }
-}
-
-/// The same rate divided by `nodes`, never rounded up; the burst at least one cell.
-fn share_of_line(grains: &Grains, nodes: u32) -> Quota {
-    let mut cells = grains.tick();
-    let mut per = u128::from(grains.cell()) * u128::from(nodes);
-    // Both halved, cells down and time up, until they are in range: the rate only falls. Slower
-    // than the slowest quota it cannot be.
-    while u128::from(Quota::PER_MAX.get()) < per && 1 < cells {
-        (cells, per) = (cells / 2, per.div_ceil(2));
-    }
-    let per = u64::try_from(per).unwrap_or(u64::MAX).min(Quota::PER_MAX.get());
-    let cells = u32::try_from(cells).unwrap_or(u32::MAX);
-    Quota::new(cells, Span::from_micros(per)).burst((grains.burst() / nodes).max(1))
-}
-
-/// Why a rule cannot be as asked.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum FleetChangeError {
-    /// The quota is not possible.
-    Quota(QuotaError),
-    /// Too many changes for one limiter.
-    TooMany(TooManyRules),
-    /// No rule has this name.
-    UnknownRule,
-}
-
-impl fmt::Display for FleetChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FleetChangeError::Quota(error) => error.fmt(f),
-            FleetChangeError::TooMany(error) => error.fmt(f),
-            FleetChangeError::UnknownRule => {
-                f.write_str("no rule has this name: give one that the limiter was built with")
-            }
-        }
-    }
-}
-
-impl std::error::Error for FleetChangeError {}
-
-/// Whether a rule hands out permits that come back.
-pub(super) fn lends(rule: &FleetRule) -> bool {
-    rule.policy().kind() == Kind::Concurrency
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shared(kind: Kind, quota: Quota, nodes: u32) -> Policy {
-        share(&Policy::new(kind, quota).unwrap(), WithoutStore::Local { nodes }).unwrap()
-    }
-
-    #[test]
-    fn shares_add_up_to_no_more_than_the_whole() {
-        for nodes in [1, 2, 3, 7, 1_000] {
-            for quota in [Quota::per_second(3), Quota::per_minute(100), Quota::per_hour(12_345)] {
-                let whole = *Policy::token_bucket(quota).unwrap().grains().unwrap();
-                let part = *shared(Kind::TokenBucket, quota, nodes).grains().unwrap();
-                // tick / cell is the rate.
-                let all = u128::from(part.tick()) * u128::from(nodes) * u128::from(whole.cell());
-                assert!(all <= u128::from(whole.tick()) * u128::from(part.cell()));
-                assert_eq!(part.burst(), (whole.burst() / nodes).max(1));
-            }
-            let window = shared(Kind::FixedWindow, Quota::per_minute(100), nodes);
-            assert_eq!(window.limit(), (100 / nodes).max(1));
-        }
-    }
-
-    #[test]
-    fn the_slowest_quota_still_has_a_share() {
-        let quota = Quota::new(1, Quota::PER_MAX);
-        assert_eq!(shared(Kind::Gcra, quota, 5).limit(), 1);
-        let quota = Quota::new(1_000_003, Quota::PER_MAX);
-        assert_eq!(shared(Kind::Gcra, quota, 5).limit(), 200_000);
+        self.shared.name()
     }
 }

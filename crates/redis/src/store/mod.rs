@@ -63,6 +63,9 @@ impl RedisStore {
     /// The most limits that one request is judged by.
     pub const LIMITS_MAX: usize = LIMITS_MAX;
 
+    /// The most requests of a batch that are on their way at a time.
+    pub(crate) const BATCH_MAX: usize = 1_024;
+
     /// Connects to `url`, with everything else as it usually is.
     pub async fn connect(url: &str) -> Result<RedisStore, ConnectError> {
         RedisStore::builder(Settings::from_url(url)?).connect().await
@@ -147,14 +150,11 @@ impl RedisStore {
         charges: &[FleetCharge<'_>],
     ) -> Vec<Result<Decision, StoreError>> {
         let mut decisions = Vec::with_capacity(charges.len());
-        for charges in charges.chunks(BATCH_MAX) {
-            let deadline = self.gather.deadline(self.deadline);
+        for charges in charges.chunks(RedisStore::BATCH_MAX) {
+            let deadline = self.deadline();
             let flying: Vec<_> = charges.iter().map(|it| self.send(it, deadline)).collect();
             for flight in flying {
-                let judged = match flight {
-                    Flying::Judged(judged) => judged,
-                    Flying::Asked(request, answer) => self.land(request, answer, deadline).await,
-                };
+                let judged = self.land(flight, deadline).await;
                 decisions.push(judged.map(|judged| judged.into_first().decision));
             }
         }
@@ -294,7 +294,7 @@ impl RedisStore {
     }
 
     /// Sends one of many, or answers it at once.
-    fn send(
+    pub(crate) fn send(
         &self,
         charge: &FleetCharge<'_>,
         deadline: Tick,
@@ -311,12 +311,15 @@ impl RedisStore {
     }
 
     /// Waits for one of many.
-    async fn land(
+    pub(crate) async fn land(
         &self,
-        request: Request,
-        answer: impl Future<Output = Answer>,
+        flight: Flying<impl Future<Output = Answer>>,
         deadline: Tick,
     ) -> Result<Judged, StoreError> {
+        let (request, answer) = match flight {
+            Flying::Judged(judged) => return judged,
+            Flying::Asked(request, answer) => (request, answer),
+        };
         match answer.await? {
             Reply::Decided(decided) => Ok(Judged::from(decided)),
             Reply::Elsewhere { judged, kept } => {
@@ -342,11 +345,8 @@ impl RedisStore {
     }
 }
 
-/// The most requests of a batch that are on their way at a time.
-const BATCH_MAX: usize = 1_024;
-
 /// One of many: on its way, or judged already.
-enum Flying<F> {
+pub(crate) enum Flying<F> {
     Asked(Request, F),
     Judged(Result<Judged, StoreError>),
 }

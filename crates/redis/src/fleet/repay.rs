@@ -14,16 +14,15 @@ use tidegate_store::Key;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::FleetLimiter;
-use super::ask::{FleetAsk, Part, Parts};
-use super::without::local_key;
+use super::Fleet;
+use super::judge::Part;
 use crate::store::FleetCharge;
 
 /// The most keys that are repaid at a time; others are asked about as if nothing were owed.
 const REPAYING_MAX: usize = 16_384;
 
-/// Which key of which rule.
-type Owed = (Box<str>, Key);
+/// Which key of which rule, by its number.
+type Owed = (u64, Key);
 
 /// The keys that are being repaid. Whoever waits for one waits until its semaphore is closed.
 #[derive(Debug, Default)]
@@ -42,16 +41,16 @@ enum Turn {
 }
 
 impl Repaying {
-    fn enter(&self, owed: &Owed) -> Turn {
+    fn enter(&self, owed: Owed) -> Turn {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(done) = keys.get(owed) {
+        if let Some(done) = keys.get(&owed) {
             return Turn::Wait(Arc::clone(done));
         }
         if REPAYING_MAX <= keys.len() {
             return Turn::Skip;
         }
         let done = Arc::new(Semaphore::new(0));
-        keys.insert(owed.clone(), Arc::clone(&done));
+        keys.insert(owed, Arc::clone(&done));
         Turn::Ours(done)
     }
 
@@ -65,51 +64,51 @@ impl Repaying {
 
 /// Ends a repayment whatever becomes of it.
 struct Leaving {
-    limiter: FleetLimiter,
+    fleet: Fleet,
     owed: Owed,
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        self.limiter.inner.repaying.leave(&self.owed);
+        self.fleet.inner.repaying.leave(&self.owed);
     }
 }
 
-impl<'a> FleetAsk<'a> {
+impl Fleet {
     /// Charges to Redis what was let through without it, for the keys of this request.
-    pub(super) async fn repay(&self, parts: &Parts<'a>, deadline: Tick) {
-        if self.limiter.inner.local.is_empty() {
+    pub(super) async fn repay(&self, parts: &[Part<'_>], deadline: Tick) {
+        if self.inner.local.is_empty() {
             return;
         }
         let mut waits = Vec::new();
-        for part in parts.iter().filter(|part| part.named.is_local()) {
+        for part in parts.iter().filter(|part| part.rule.is_local()) {
             waits.extend(self.begin(part, deadline));
         }
         for done in waits {
             // Closed when it is done, so there is never one to be had.
-            let _ = timeout(self.limiter.inner.store.left(deadline), done.acquire()).await;
+            let _ = timeout(self.inner.store.left(deadline), done.acquire()).await;
         }
     }
 
     /// Begins to repay a key, if something is owed for it; what to wait for.
-    fn begin(&self, part: &Part<'a>, deadline: Tick) -> Option<Arc<Semaphore>> {
-        let inner = &self.limiter.inner;
-        let key = local_key(&inner.local, part)?;
-        let look = inner.local.peek(&part.present.owed, key, self.limiter.now(), 0);
+    fn begin(&self, part: &Part<'_>, deadline: Tick) -> Option<Arc<Semaphore>> {
+        let inner = &self.inner;
+        let key = part.local_key(&inner.local)?;
+        let look = inner.local.peek(&part.present.owed, key, self.now(), 0);
         let cost = look.limit.saturating_sub(look.remaining);
-        if cost == 0 || !inner.store.is_asked(&part.present.rule, &part.key) {
+        if cost == 0 || !inner.store.is_asked(&part.present.rule, part.key) {
             return None;
         }
-        let owed = (part.named.name().into(), key);
-        let done = match inner.repaying.enter(&owed) {
+        let owed = (part.rule.number(), key);
+        let done = match inner.repaying.enter(owed) {
             Turn::Skip => return None,
             Turn::Wait(done) => return Some(done),
             Turn::Ours(done) => done,
         };
-        let leaving = Leaving { limiter: self.limiter.clone(), owed };
-        let (present, fleet_key) = (part.present.clone(), part.key);
+        let leaving = Leaving { fleet: self.clone(), owed };
+        let (present, fleet_key) = (Arc::clone(&part.present), *part.key);
         tokio::spawn(async move {
-            let inner = &leaving.limiter.inner;
+            let inner = &leaving.fleet.inner;
             let charge = FleetCharge { rule: &present.rule, key: &fleet_key, cost };
             let taken = match inner.store.debit_by(charge, deadline).await {
                 Ok(()) => true,

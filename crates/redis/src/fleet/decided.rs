@@ -1,0 +1,86 @@
+//! What a fleet says of a request, and by what it was decided.
+
+use std::fmt;
+
+use smallvec::SmallVec;
+use tidegate_core::{Decision, Span, Verdict};
+
+use super::FleetReceipts;
+
+/// By what a request was decided.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum By {
+    /// By Redis.
+    Store,
+    /// By a refusal of Redis that is remembered here: only time can change it.
+    Remembered,
+    /// Without Redis: let through.
+    Open,
+    /// Without Redis: by this node's share of the quota.
+    Local,
+    /// Without Redis: refused.
+    Closed,
+}
+
+impl By {
+    /// Whether Redis had no say in it.
+    pub const fn is_fallback(self) -> bool {
+        matches!(self, By::Open | By::Local | By::Closed)
+    }
+
+    /// The name in metrics and headers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            By::Store => "store",
+            By::Remembered => "remembered",
+            By::Open => "open",
+            By::Local => "local",
+            By::Closed => "closed",
+        }
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What all limits of a request said.
+pub(crate) type Decisions = SmallVec<[Decision; 4]>;
+
+/// The answer of a [`Fleet`](super::Fleet) to one request. It borrows nothing.
+#[derive(Debug)]
+#[must_use]
+pub struct FleetDecided {
+    /// The verdict of all limits together.
+    pub verdict: Verdict,
+    /// By what it was decided. Where rules differ, by what weighs most: a refusal, then a share.
+    pub by: By,
+    /// What each limit said, in the order in which they were given; nothing where the request could
+    /// not even be asked.
+    pub each: SmallVec<[Decision; 4]>,
+    /// What was charged, and can be given back. Dropping it gives back permits.
+    pub receipts: FleetReceipts,
+}
+
+impl FleetDecided {
+    /// A request about which nobody was asked.
+    pub(super) fn unasked(verdict: Verdict) -> FleetDecided {
+        let (each, receipts) = (Decisions::new(), FleetReceipts::default());
+        FleetDecided { verdict, by: By::Store, each, receipts }
+    }
+
+    /// All in one: the verdict of all together, with the numbers of the limit that is closest to
+    /// refusing, or that refused for longest.
+    pub fn decision(&self) -> Decision {
+        in_one(self.verdict, &self.each)
+    }
+}
+
+/// The verdict of all together, with the numbers of the one that speaks for them.
+pub(crate) fn in_one(verdict: Verdict, each: &[Decision]) -> Decision {
+    let speaks = each.iter().min_by_key(|it| (it.verdict != verdict, it.remaining));
+    let nothing = Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO };
+    Decision { verdict, ..speaks.copied().unwrap_or(nothing) }
+}

@@ -1,0 +1,201 @@
+//! Redis, and what to do without it, for rules that are chosen request by request.
+
+mod counts;
+mod decided;
+mod judge;
+mod receipts;
+mod repay;
+mod rule;
+mod without;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_core::{Policy, Tick};
+use tidegate_store::{Clock as _, MemoryStore, SystemClock};
+
+use self::counts::Counts;
+pub use self::counts::FleetCounts;
+pub use self::decided::{By, FleetDecided};
+pub(crate) use self::decided::{Decisions, in_one};
+use self::judge::Part;
+pub use self::receipts::FleetReceipts;
+use self::repay::Repaying;
+use self::rule::Now;
+pub use self::rule::{FleetChangeError, SharedRule, WithoutStore};
+use crate::failure::StoreError;
+use crate::key::FleetKey;
+use crate::rule::FleetRule;
+use crate::store::RedisStore;
+
+/// Decides for a whole fleet, by rules that are chosen request by request and may come, go and
+/// change meanwhile. Clones are the same fleet.
+///
+/// A [`FleetLimiter`](crate::FleetLimiter) is this with rules that are given once. Like it, it
+/// always answers: where Redis does not, each rule says what to do.
+///
+/// ```no_run
+/// use tidegate_core::{Policy, Quota};
+/// use tidegate_redis::{Fleet, FleetKey, RedisStore, SharedCharge, WithoutStore};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let fleet = Fleet::new(RedisStore::connect("redis://127.0.0.1:6379").await?);
+/// let requests = Policy::token_bucket(Quota::per_minute(100))?;
+/// let requests = fleet.rule("requests", requests, WithoutStore::Local { nodes: 4 })?;
+/// let bytes = Policy::token_bucket(Quota::per_minute(1_000_000))?;
+/// let bytes = fleet.rule("bytes", bytes, WithoutStore::Open)?;
+///
+/// let key = FleetKey::new("ada")?;
+/// let mut decided = fleet
+///     .decide(&[
+///         SharedCharge { rule: &requests, key: &key, cost: 1 },
+///         SharedCharge { rule: &bytes, key: &key, cost: 4_096 },
+///     ])
+///     .await;
+/// if decided.verdict.passes() {
+///     // It was shorter than it might have been.
+///     fleet.refund(decided.receipts.take_cells(1, 1_096)).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Fleet {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: RedisStore,
+    /// Where rules count while Redis does not answer.
+    local: MemoryStore,
+    repaying: Repaying,
+    clock: SystemClock,
+    counts: Counts,
+    /// How many rules there have been.
+    rules: AtomicU64,
+}
+
+/// One of the limits that a request has to pass.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedCharge<'a> {
+    /// By which rule.
+    pub rule: &'a SharedRule,
+    /// Whom it counts.
+    pub key: &'a FleetKey,
+    /// How many cells; with zero, it only looks.
+    pub cost: u32,
+}
+
+impl Fleet {
+    /// Keys that are counted here while Redis does not answer, unless a store is given for it.
+    pub const LOCAL_KEYS_MAX: usize = 1_000_000;
+
+    /// A fleet on a store that is connected already.
+    pub fn new(store: RedisStore) -> Fleet {
+        Fleet::with_local(store, MemoryStore::with_keys_max(Fleet::LOCAL_KEYS_MAX))
+    }
+
+    /// The same, counting in `local` while Redis does not answer.
+    pub fn with_local(store: RedisStore, local: MemoryStore) -> Fleet {
+        let (clock, counts, repaying) =
+            (SystemClock::new(), Counts::default(), Repaying::default());
+        let rules = AtomicU64::new(0);
+        Fleet { inner: Arc::new(Inner { store, local, repaying, clock, counts, rules }) }
+    }
+
+    /// A rule, from now on until it is dropped. Nodes agree on its name and its policy.
+    ///
+    /// Two rules with one name and one policy are one limit in Redis, but have a share each
+    /// without it: keep a rule, and clone it.
+    pub fn rule(
+        &self,
+        name: &str,
+        policy: Policy,
+        without: WithoutStore,
+    ) -> Result<SharedRule, FleetChangeError> {
+        self.rule_of(self.inner.store.rule(name, policy), without)
+    }
+
+    /// The same for a rule of the store, of which more was said: see
+    /// [`FleetRule::remember_refusals`] and [`FleetRule::formerly`].
+    pub fn rule_of(
+        &self,
+        rule: FleetRule,
+        without: WithoutStore,
+    ) -> Result<SharedRule, FleetChangeError> {
+        let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
+        SharedRule::new(rule, number, without, &self.inner.local)
+    }
+
+    /// Changes the policy of a rule, for all its clones: what was consumed is kept.
+    ///
+    /// Every node has to be told. Until all are, those with the old policy and those with the new
+    /// one count apart: at most what both allow together passes.
+    pub fn change(&self, rule: &SharedRule, policy: Policy) -> Result<(), FleetChangeError> {
+        let now = Now { here: self.now(), in_redis: self.server_now() };
+        rule.change(&self.inner.local, policy, now)
+    }
+
+    /// Gives back all that was charged, as if it had never been asked; see
+    /// [`FleetReceipts::refund`].
+    pub async fn refund(&self, receipts: FleetReceipts) -> Result<(), StoreError> {
+        receipts.refund().await
+    }
+
+    /// Charges what has passed already, as far as there is room for it.
+    ///
+    /// Where Redis does not answer, it is charged to this node's share, and to Redis when that is
+    /// back; a rule without a share counts nothing then, and says why.
+    pub async fn debit(&self, charge: SharedCharge<'_>) -> Result<(), StoreError> {
+        if charge.cost == 0 {
+            return Ok(());
+        }
+        let part = Part::new(&charge);
+        let done = self.inner.store.debit_by(part.wanted(), self.inner.store.deadline()).await;
+        match done {
+            Err(_) if charge.rule.is_local() => {
+                self.debit_share(&part);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Makes a key fresh under a rule, for the whole fleet.
+    ///
+    /// Nodes that remember a refusal of it let it pass a quarter of a second later at most.
+    pub async fn reset(&self, rule: &SharedRule, key: &FleetKey) -> Result<(), StoreError> {
+        let part = Part::new(&SharedCharge { rule, key, cost: 0 });
+        if let Some(key) = part.local_key(&self.inner.local) {
+            self.inner.local.reset(&part.present.local, key);
+            self.inner.local.reset(&part.present.owed, key);
+        }
+        self.inner.store.reset(&part.present.rule, key).await
+    }
+
+    /// The store that it asks.
+    pub fn store(&self) -> &RedisStore {
+        &self.inner.store
+    }
+
+    /// How many decisions were made by what, since it was made.
+    pub fn counts(&self) -> FleetCounts {
+        self.inner.counts.read()
+    }
+
+    /// The server's clock, as far as it is known here.
+    pub fn server_now(&self) -> Tick {
+        self.inner.store.server_now()
+    }
+
+    /// Our own clock, by which this node's share is counted.
+    fn now(&self) -> Tick {
+        self.inner.clock.now()
+    }
+}
+
+impl std::fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Fleet").field("store", &self.inner.store).finish_non_exhaustive()
+    }
+}

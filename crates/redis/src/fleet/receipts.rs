@@ -1,0 +1,244 @@
+//! What was charged, and where it is given back.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate_core::{Kind, Receipt};
+use tidegate_store::{Key, Rule};
+
+use super::judge::Part;
+use super::{Fleet, SharedRule};
+use crate::failure::StoreError;
+use crate::key::FleetKey;
+
+/// The receipts of a request that has passed: one for each limit that was charged, in their order.
+///
+/// They own what they need, so they may outlive whoever asked. A limit is called by its place among
+/// the charges of the request, counted from zero, also after others were taken out. A limit that
+/// cost nothing, or that let pass without counting because Redis did not answer, has none.
+///
+/// Dropped, they give back permits; what was charged otherwise stands.
+#[derive(Default)]
+#[must_use = "dropping them gives back permits at once"]
+pub struct FleetReceipts {
+    /// Nothing only where nothing was charged.
+    fleet: Option<Fleet>,
+    entries: Entries,
+}
+
+pub(super) type Entries = SmallVec<[Entry; 1]>;
+
+/// What was charged to one limit.
+pub(super) struct Entry {
+    pub(super) place: usize,
+    pub(super) charged: Charged,
+}
+
+pub(super) enum Charged {
+    Store {
+        rule: SharedRule,
+        key: FleetKey,
+        receipt: Receipt,
+    },
+    Local {
+        rule: Arc<Rule>,
+        key: Key,
+        receipt: Receipt,
+        /// The same as Redis is to be told of it.
+        owed: Option<(Arc<Rule>, Receipt)>,
+    },
+}
+
+impl FleetReceipts {
+    pub(super) fn new(fleet: &Fleet, entries: Entries) -> FleetReceipts {
+        let fleet = (!entries.is_empty()).then(|| fleet.clone());
+        FleetReceipts { fleet, entries }
+    }
+
+    /// What Redis has charged, limit by limit.
+    pub(super) fn of_store(
+        fleet: &Fleet,
+        parts: &[Part<'_>],
+        receipts: impl Iterator<Item = Option<Receipt>>,
+    ) -> FleetReceipts {
+        let mut entries = Entries::new();
+        for ((place, part), receipt) in parts.iter().enumerate().zip(receipts) {
+            if let Some(receipt) = receipt.filter(|receipt| 0 < receipt.cost()) {
+                let (rule, key) = (part.rule.clone(), *part.key);
+                entries.push(Entry { place, charged: Charged::Store { rule, key, receipt } });
+            }
+        }
+        FleetReceipts::new(fleet, entries)
+    }
+
+    /// Whether there is nothing to give back.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many limits there is something to give back of.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many cells there are to give back of one limit.
+    pub fn cells(&self, place: usize) -> u32 {
+        let entry = self.entries.iter().find(|entry| entry.place == place);
+        entry.map_or(0, |entry| entry.charged.cells())
+    }
+
+    /// Takes the receipt of one limit out, to refund it by itself.
+    pub fn take(&mut self, place: usize) -> FleetReceipts {
+        self.take_cells(place, u32::MAX)
+    }
+
+    /// Takes the receipt of some cells of one limit out, or of as many as there are.
+    pub fn take_cells(&mut self, place: usize, cells: u32) -> FleetReceipts {
+        let Some(index) = self.entries.iter().position(|entry| entry.place == place) else {
+            return FleetReceipts::default();
+        };
+        let mut taken = Entries::new();
+        if self.entries[index].charged.cells() <= cells {
+            taken.push(self.entries.remove(index));
+        } else if 0 < cells {
+            let charged = self.entries[index].charged.split(cells);
+            taken.push(Entry { place, charged });
+        }
+        FleetReceipts { fleet: self.fleet.clone(), entries: taken }
+    }
+
+    /// Gives back everything, as if it had never been asked: never above full, never into another
+    /// window.
+    ///
+    /// Whatever comes of it, the receipts are used up: what may have been given back is never given
+    /// back again.
+    pub async fn refund(mut self) -> Result<(), StoreError> {
+        self.give_back(|_| true).await
+    }
+
+    /// Gives back permits, and waits until that is done; the rest stands. Dropping does the same
+    /// without waiting.
+    pub async fn release(mut self) -> Result<(), StoreError> {
+        self.give_back(|kind| kind == Kind::Concurrency).await
+    }
+
+    /// Lets everything stand: permits come back when their lease ends.
+    pub fn keep(mut self) {
+        self.entries.clear();
+    }
+
+    async fn give_back(&mut self, which: impl Fn(Kind) -> bool) -> Result<(), StoreError> {
+        let Some(fleet) = &self.fleet else { return Ok(()) };
+        let mut done = Ok(());
+        // One by one: if this is given up half-way, dropping them does the rest.
+        while let Some(Entry { charged, .. }) = self.entries.pop() {
+            if !which(charged.kind()) {
+                continue;
+            }
+            match charged {
+                Charged::Store { rule, key, receipt } => {
+                    done = done.and(fleet.give_back(&rule, &key, receipt).await);
+                }
+                local @ Charged::Local { .. } => local.give_back_here(fleet),
+            }
+        }
+        done
+    }
+}
+
+impl Fleet {
+    /// Gives back to Redis, by what the rule is now: its states are kept under that.
+    async fn give_back(
+        &self,
+        rule: &SharedRule,
+        key: &FleetKey,
+        receipt: Receipt,
+    ) -> Result<(), StoreError> {
+        self.inner.store.refund(&rule.present().rule, key, receipt).await
+    }
+}
+
+impl Charged {
+    fn kind(&self) -> Kind {
+        match self {
+            Charged::Store { rule, .. } => rule.policy().kind(),
+            Charged::Local { rule, .. } => rule.policy().kind(),
+        }
+    }
+
+    fn cells(&self) -> u32 {
+        match self {
+            Charged::Store { receipt, .. } | Charged::Local { receipt, .. } => receipt.cost(),
+        }
+    }
+
+    /// Takes `cells` of it out; there are more.
+    fn split(&mut self, cells: u32) -> Charged {
+        match self {
+            Charged::Store { rule, key, receipt } => Charged::Store {
+                rule: rule.clone(),
+                key: *key,
+                receipt: split_receipt(receipt, cells),
+            },
+            Charged::Local { rule, key, receipt, owed } => Charged::Local {
+                rule: Arc::clone(rule),
+                key: *key,
+                receipt: split_receipt(receipt, cells),
+                owed: owed
+                    .as_mut()
+                    .map(|(owed, receipt)| (Arc::clone(owed), split_receipt(receipt, cells))),
+            },
+        }
+    }
+
+    /// Gives back what was charged in this process.
+    fn give_back_here(self, fleet: &Fleet) {
+        if let Charged::Local { rule, key, receipt, owed } = self {
+            let (local, now) = (&fleet.inner.local, fleet.now());
+            local.refund(&rule, key, now, receipt);
+            if let Some((owed, receipt)) = owed {
+                local.refund(&owed, key, now, receipt);
+            }
+        }
+    }
+}
+
+/// Makes two receipts of one.
+fn split_receipt(receipt: &mut Receipt, cells: u32) -> Receipt {
+    let taken = cells.min(receipt.cost());
+    let at = receipt.at();
+    *receipt = Receipt::new(at, receipt.cost() - taken);
+    Receipt::new(at, taken)
+}
+
+impl Drop for FleetReceipts {
+    /// Gives permits back. One whose release is lost comes back when its lease ends.
+    fn drop(&mut self) {
+        let Some(fleet) = self.fleet.take() else { return };
+        let entries = std::mem::take(&mut self.entries).into_iter();
+        let permits = entries.filter(|entry| entry.charged.kind() == Kind::Concurrency);
+        let mut far = Vec::new();
+        for Entry { charged, .. } in permits {
+            match charged {
+                Charged::Store { rule, key, receipt } => far.push((rule, key, receipt)),
+                local @ Charged::Local { .. } => local.give_back_here(&fleet),
+            }
+        }
+        // Outside of a runtime nobody could send it.
+        if let (false, Ok(runtime)) = (far.is_empty(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move {
+                for (rule, key, receipt) in far {
+                    let _ = fleet.give_back(&rule, &key, receipt).await;
+                }
+            });
+        }
+    }
+}
+
+impl fmt::Debug for FleetReceipts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cells = |entry: &Entry| (entry.place, entry.charged.cells());
+        f.debug_map().entries(self.entries.iter().map(cells)).finish()
+    }
+}
