@@ -1,0 +1,178 @@
+//! Decisions by Redis, for a fleet: the same plan, asked there.
+//!
+//! A value that may be a secret (an API key, a cookie) is never written to Redis: its digest is.
+
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use sha1_smol::Sha1;
+use smallvec::SmallVec;
+use tidegate_config::{Part, Planned, Request, Value};
+use tidegate_core::{Tick, Verdict};
+use tidegate_redis::{
+    Fleet, FleetDecided, FleetKey, FleetReceipts, KeyPart, KeyText, SharedCharge, SharedRule,
+};
+
+use crate::admission::{Admission, Charged, Judged, Reason};
+use crate::gate::{Gate, Inner};
+use crate::generation::Generation;
+use crate::here::judged;
+use crate::store::StoreRule;
+
+/// What a limit charged in Redis.
+pub(crate) struct FleetCharged {
+    fleet: Fleet,
+    rule: SharedRule,
+    key: FleetKey,
+    receipts: FleetReceipts,
+}
+
+/// One limit to be judged.
+struct Asked {
+    rule: SharedRule,
+    key: FleetKey,
+    judged: Judged,
+}
+
+/// Asks Redis about a request. All that is needed of the request is taken here.
+pub(crate) fn admit(
+    inner: &Arc<Inner>,
+    generation: Arc<Generation>,
+    fleet: &Fleet,
+    request: &dyn Request,
+) -> Pin<Box<dyn Future<Output = Admission> + Send>> {
+    let gate = Gate(Arc::clone(inner));
+    // Calendars go by the server's clock, as everything that is decided there does.
+    let (now, server_now) = (inner.clock.now(), fleet.server_now());
+    let facts = generation.rules.facts(request, now);
+    let plan = generation.rules.plan(&facts);
+    let mut admission = gate.unjudged(&generation, &plan, now);
+    let (mut enforced, mut shadow) = (Vec::new(), Vec::new());
+    if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
+        for planned in &plan.charges {
+            let asked = if planned.is_shadow { &mut shadow } else { &mut enforced };
+            let is_asked = gate.ask(fleet, &generation, planned, server_now, asked);
+            if !is_asked && !planned.is_shadow {
+                (admission.verdict, admission.reason) = (Verdict::Never, Reason::KeyTooLong);
+            }
+        }
+    }
+    let fleet = fleet.clone();
+    let judges = admission.verdict.passes();
+    Box::pin(async move {
+        if judges {
+            decide(&fleet, enforced, shadow, &mut admission).await;
+        }
+        admission.count();
+        admission
+    })
+}
+
+impl Gate {
+    /// Adds the limits of a rule; `false` if its key is too long.
+    fn ask(
+        &self,
+        fleet: &Fleet,
+        generation: &Generation,
+        planned: &Planned<'_>,
+        now: Tick,
+        asked: &mut Vec<Asked>,
+    ) -> bool {
+        let Ok(key) = fleet_key(&planned.key) else { return false };
+        let variant = &generation.rule(planned.number).variants()[planned.variant];
+        let limits = generation.limits(planned.number, planned.variant).iter();
+        for (part, (limit, timed)) in (0..).zip(limits.zip(variant.policies())) {
+            let present = limit.present(timed, &self.0.store, now);
+            let StoreRule::Fleet(rule) = &*present else { return false };
+            let (fleet, rule) = (fleet.clone(), rule.clone());
+            let receipts = FleetReceipts::default();
+            let charged = FleetCharged { fleet, rule: rule.clone(), key, receipts };
+            let judged = judged(planned, part, Charged::Fleet(Box::new(charged)));
+            asked.push(Asked { rule, key, judged });
+        }
+        true
+    }
+}
+
+/// One round trip for what is enforced, and if it passes one more for what is in shadow.
+async fn decide(
+    fleet: &Fleet,
+    mut enforced: Vec<Asked>,
+    mut shadow: Vec<Asked>,
+    admission: &mut Admission,
+) {
+    let decided = fleet.decide(&charges(&enforced)).await;
+    (admission.verdict, admission.by) = (decided.verdict, decided.by.into());
+    take_down(&mut enforced, decided);
+    if !shadow.is_empty() && admission.verdict.passes() {
+        let each = fleet.decide_separately(&charges(&shadow)).await;
+        for (asked, decided) in shadow.iter_mut().zip(each) {
+            take_down(std::slice::from_mut(asked), decided);
+        }
+    } else if !shadow.is_empty() {
+        // A request that is refused is charged to nothing, not even in shadow.
+        let decided = fleet.peek(&charges(&shadow)).await;
+        take_down(&mut shadow, decided);
+    }
+    admission.each.extend(enforced.into_iter().chain(shadow).map(|asked| asked.judged));
+}
+
+fn charges(asked: &[Asked]) -> SmallVec<[SharedCharge<'_>; 4]> {
+    let charge = |asked: &'_ Asked| -> (u32,) { (asked.judged.cost,) };
+    let _ = charge;
+    asked
+        .iter()
+        .map(|asked| SharedCharge { rule: &asked.rule, key: &asked.key, cost: asked.judged.cost })
+        .collect()
+}
+
+/// Notes what each limit said, and what it charged.
+fn take_down(asked: &mut [Asked], decided: FleetDecided) {
+    let FleetDecided { verdict, each, mut receipts, .. } = decided;
+    for (place, asked) in asked.iter_mut().enumerate() {
+        match each.get(place) {
+            Some(decision) => asked.judged.decision = *decision,
+            None => asked.judged.decision.verdict = verdict,
+        }
+        if let Charged::Fleet(charged) = &mut asked.judged.charged {
+            charged.receipts = receipts.take(place);
+        }
+    }
+}
+
+impl FleetCharged {
+    /// Brings what was charged to what it should be.
+    pub(crate) fn settle(
+        &mut self,
+        cost: u32,
+        before: u32,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        if before < cost {
+            let (fleet, rule, key) = (self.fleet.clone(), self.rule.clone(), self.key);
+            return Box::pin(async move {
+                let charge = SharedCharge { rule: &rule, key: &key, cost: cost - before };
+                // What Redis does not take is not charged: it has happened already.
+                let _ = fleet.debit(charge).await;
+            });
+        }
+        let place = self.place();
+        let back = self.receipts.take_cells(place, before - cost);
+        Box::pin(async move {
+            let _ = back.refund().await;
+        })
+    }
+
+    /// Gives back permits, or all of it, without waiting for it to be done.
+    pub(crate) fn give_back(&mut self, all: bool) {
+        let receipts = std::mem::take(&mut self.receipts);
+        if all && !receipts.is_empty()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                let _ = receipts.refund().await;
+            });
+        }
+        // Dropped receipts give back their permits.
+    }
+}
