@@ -10,6 +10,8 @@ mod path;
 #[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "used by the rules"))]
 mod quantity;
 #[cfg_attr(not(test), expect(dead_code, reason = "used by the rules"))]
+mod token;
+#[cfg_attr(not(test), expect(dead_code, reason = "used by the rules"))]
 mod zone;
 
 #[cfg(test)]
