@@ -101,7 +101,7 @@ impl Attribute {
     }
 
     /// Whether its value may be a secret: such a value is never written to a store as it is.
-    pub(crate) fn may_be_secret(&self) -> bool {
+    pub fn may_be_secret(&self) -> bool {
         matches!(self, Attribute::Cookie(_) | Attribute::Header(_) | Attribute::Query(_))
     }
 }

@@ -68,7 +68,10 @@ pub(crate) struct Judged {
 pub(crate) enum Charged {
     #[cfg(feature = "redis")]
     Fleet(Box<crate::fleet::FleetCharged>),
-    Here { key: Key, receipt: Option<Receipt> },
+    Here {
+        key: Key,
+        receipt: Option<Receipt>,
+    },
 }
 
 impl Admission {

@@ -2,7 +2,6 @@
 //!
 //! A value that may be a secret (an API key, a cookie) is never written to Redis: its digest is.
 
-use std::fmt::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -26,6 +25,8 @@ pub(crate) struct FleetCharged {
     rule: SharedRule,
     key: FleetKey,
     receipts: FleetReceipts,
+    /// Its place among the limits that were asked together.
+    place: usize,
 }
 
 /// One limit to be judged.
@@ -33,6 +34,12 @@ struct Asked {
     rule: SharedRule,
     key: FleetKey,
     judged: Judged,
+}
+
+impl Asked {
+    fn charge(&self) -> SharedCharge<'_> {
+        SharedCharge { rule: &self.rule, key: &self.key, cost: self.judged.cost }
+    }
 }
 
 /// Asks Redis about a request. All that is needed of the request is taken here.
@@ -87,7 +94,7 @@ impl Gate {
             let StoreRule::Fleet(rule) = &*present else { return false };
             let (fleet, rule) = (fleet.clone(), rule.clone());
             let receipts = FleetReceipts::default();
-            let charged = FleetCharged { fleet, rule: rule.clone(), key, receipts };
+            let charged = FleetCharged { fleet, rule: rule.clone(), key, receipts, place: 0 };
             let judged = judged(planned, part, Charged::Fleet(Box::new(charged)));
             asked.push(Asked { rule, key, judged });
         }
@@ -119,12 +126,7 @@ async fn decide(
 }
 
 fn charges(asked: &[Asked]) -> SmallVec<[SharedCharge<'_>; 4]> {
-    let charge = |asked: &'_ Asked| -> (u32,) { (asked.judged.cost,) };
-    let _ = charge;
-    asked
-        .iter()
-        .map(|asked| SharedCharge { rule: &asked.rule, key: &asked.key, cost: asked.judged.cost })
-        .collect()
+    asked.iter().map(Asked::charge).collect()
 }
 
 /// Notes what each limit said, and what it charged.
@@ -136,7 +138,7 @@ fn take_down(asked: &mut [Asked], decided: FleetDecided) {
             None => asked.judged.decision.verdict = verdict,
         }
         if let Charged::Fleet(charged) = &mut asked.judged.charged {
-            charged.receipts = receipts.take(place);
+            (charged.receipts, charged.place) = (receipts.take(place), place);
         }
     }
 }
@@ -156,8 +158,7 @@ impl FleetCharged {
                 let _ = fleet.debit(charge).await;
             });
         }
-        let place = self.place();
-        let back = self.receipts.take_cells(place, before - cost);
+        let back = self.receipts.take_cells(self.place, before - cost);
         Box::pin(async move {
             let _ = back.refund().await;
         })
@@ -166,7 +167,8 @@ impl FleetCharged {
     /// Gives back permits, or all of it, without waiting for it to be done.
     pub(crate) fn give_back(&mut self, all: bool) {
         let receipts = std::mem::take(&mut self.receipts);
-        if all && !receipts.is_empty()
+        if all
+            && !receipts.is_empty()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move {
@@ -174,5 +176,44 @@ impl FleetCharged {
             });
         }
         // Dropped receipts give back their permits.
+    }
+}
+
+/// The key of these parts. The first is whose it is: all that is counted of somebody lives together
+/// in a cluster.
+fn fleet_key(parts: &[Part<'_>]) -> Result<FleetKey, tidegate_store::KeyTooLong> {
+    match parts {
+        [] => FleetKey::new("everybody"),
+        [only] => FleetKey::new(Text(only)),
+        [first, rest @ ..] => {
+            let rest: SmallVec<[Text<'_>; 4]> = rest.iter().map(Text).collect();
+            FleetKey::in_tenant(Text(first), &rest[..])
+        }
+    }
+}
+
+/// A part as it is written: its source, and its value or the digest of it.
+struct Text<'p>(&'p Part<'p>);
+
+impl KeyPart for Text<'_> {
+    fn write(&self, text: &mut KeyText) {
+        let Part { source, value } = self.0;
+        let source = source.to_string();
+        match value {
+            Value::Address(group) => (source, group.to_string()).write(text),
+            Value::Missing => source.write(text),
+            Value::Bytes(bytes) => match str::from_utf8(bytes) {
+                Ok(plain) if !self.0.source.may_be_secret() => (source, plain).write(text),
+                // Three, so that no value is taken for a digest.
+                _ => (source, "sha1", Sha1::from(bytes).digest().to_string()).write(text),
+            },
+        }
+    }
+}
+
+impl std::fmt::Debug for FleetCharged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("FleetCharged");
+        debug.field("rule", &self.rule).field("key", &self.key).finish_non_exhaustive()
     }
 }

@@ -90,7 +90,8 @@ impl Gate {
     /// Puts other rules in force. What was consumed is kept under rules of the same name; requests
     /// that are being decided go on by the rules that they began with.
     pub fn replace(&self, rules: Rules) -> Result<(), OpenError> {
-        let _one_by_one = self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one_by_one =
+            self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = self.0.current.load_full();
         let now = self.0.clock.now();
         let next = Generation::new(rules, Some(&before), &self.0.store, now);

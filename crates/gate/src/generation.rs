@@ -65,7 +65,9 @@ impl Generation {
         for rule in rules.rules() {
             let of_variant = |variant: &Variant| -> Result<Limits, StoreFailure> {
                 let policies = variant.policies().iter();
-                policies.map(|timed| Limit::new((rule, variant, timed), &kept, store, now)).collect()
+                policies
+                    .map(|timed| Limit::new((rule, variant, timed), &kept, store, now))
+                    .collect()
             };
             let variants: Result<Vec<Limits>, StoreFailure> =
                 rule.variants().iter().map(of_variant).collect();
@@ -119,9 +121,9 @@ impl Limit {
             Some(before) => store.change(&before.present_rule(), policy, now)?,
             None => store.rule(&name, policy, rule.without_store())?,
         };
-        let calendar = timed.changes_at(now).map(|until| {
-            ArcSwap::from_pointee(Window { rule: made.clone(), until })
-        });
+        let calendar = timed
+            .changes_at(now)
+            .map(|until| ArcSwap::from_pointee(Window { rule: made.clone(), until }));
         let (quoted, listed) = listed(rule, timed, policy.limit());
         Ok(Limit { rule: made, calendar, listed, quoted })
     }
@@ -203,7 +205,9 @@ fn listed(rule: &Rule, timed: &Timed, limit: u32) -> (Box<str>, Box<str>) {
     match rule.unit() {
         Unit::Bytes => listed.push_str(";qu=\"content-bytes\""),
         Unit::InFlight => listed.push_str(";qu=\"concurrent-requests\""),
-        Unit::Named(word) if word.chars().all(|it| matches!(it, ' '..='~') && !"\"\\".contains(it)) => {
+        Unit::Named(word)
+            if word.chars().all(|it| matches!(it, ' '..='~') && !"\"\\".contains(it)) =>
+        {
             let _ = write!(listed, ";qu=\"{word}\"");
         }
         _ => {}

@@ -153,7 +153,8 @@ fn decide(
 ) -> Verdict {
     let mut answers: ArrayVec<(Decision, Option<Receipt>), { Rules::LIMITS_MAX }> = ArrayVec::new();
     let verdict = {
-        let charges: ArrayVec<Charge<'_>, { Rules::LIMITS_MAX }> = asked.iter().filter_map(charge).collect();
+        let charges: ArrayVec<Charge<'_>, { Rules::LIMITS_MAX }> =
+            asked.iter().filter_map(charge).collect();
         store.decide_all(&charges, now, |decision, receipt| answers.push((decision, receipt)))
     };
     for (asked, (decision, receipt)) in asked.iter_mut().zip(answers) {
@@ -164,12 +165,7 @@ fn decide(
     verdict
 }
 
-fn peek(
-    store: &MemoryStore,
-    asked: AskedLimits<'_>,
-    now: Tick,
-    each: &mut SmallVec<[Judged; 3]>,
-) {
+fn peek(store: &MemoryStore, asked: AskedLimits<'_>, now: Tick, each: &mut SmallVec<[Judged; 3]>) {
     for mut asked in asked {
         if let Some(Charge { rule, key, cost }) = charge(&asked) {
             asked.judged.decision = store.peek(rule, key, now, cost);

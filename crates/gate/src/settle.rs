@@ -74,7 +74,7 @@ impl Admission {
         let (gate, generation) = (&*self.gate, &*self.generation);
         match &mut judged.charged {
             #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => later.push(charged.settle(cost, judged.cost)),
+            Charged::Fleet(charged) => later.later.push(charged.settle(cost, judged.cost)),
             Charged::Here { key, receipt } => {
                 let Some(store) = gate.store.here() else { return };
                 let _ = &later;

@@ -57,8 +57,13 @@ impl Stamp {
             return self;
         }
         let beside: Vec<PathBuf> = self.beside.iter().cloned().chain(others).collect();
-        let looks: Vec<Look> =
-            self.looks.into_iter().map(|look| look.path).chain(beside.clone()).filter_map(look).collect();
+        let looks: Vec<Look> = self
+            .looks
+            .into_iter()
+            .map(|look| look.path)
+            .chain(beside.clone())
+            .filter_map(look)
+            .collect();
         let mut stamp = Stamp { looks, content: 0, beside };
         stamp.content = stamp.read();
         stamp

@@ -45,7 +45,8 @@ impl Admission {
             self.give_back(true);
             let retry_after = Span::from_micros(by.get() - deadline.get());
             self.verdict = Verdict::Deny { retry_after };
-            let delayed = self.each.iter_mut().filter(|it| it.decision.verdict == Verdict::Delay { by });
+            let delayed =
+                self.each.iter_mut().filter(|it| it.decision.verdict == Verdict::Delay { by });
             delayed.for_each(|it| it.decision.verdict = Verdict::Deny { retry_after });
         }
         self

@@ -227,6 +227,20 @@ macro_rules! tuples {
     )*};
 }
 
+/// A list of parts is written as a tuple of them is; of one, too.
+impl<P: KeyPart> KeyPart for [P] {
+    fn write(&self, text: &mut KeyText) {
+        text.mark('(');
+        for (at, part) in self.iter().enumerate() {
+            if 0 < at {
+                text.mark('/');
+            }
+            part.write(text);
+        }
+        text.mark(')');
+    }
+}
+
 tuples!((A, B), (A, B, C), (A, B, C, D));
 
 #[cfg(test)]

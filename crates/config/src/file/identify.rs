@@ -12,7 +12,7 @@ use crate::problem::Span;
 use crate::quantity;
 use crate::read::Fields;
 use crate::source::{Entry, Node};
-use crate::token::{TokenSettings, Tokens};
+use crate::token::{KeySource, TokenSettings, Tokens};
 use ipnet::IpNet;
 
 impl Reading<'_> {
@@ -237,7 +237,9 @@ impl Reading<'_> {
             && let Some(name) = node.text("secret_env", &mut self.problems)
         {
             match self.outside.variable(name) {
-                Some(secret) if !secret.is_empty() => settings.secrets.push(secret.into_bytes()),
+                Some(secret) if !secret.is_empty() => {
+                    settings.keys.push(KeySource::Secret(secret.into_bytes()));
+                }
                 _ => {
                     let message = format!("the environment variable `{name}` is not set");
                     self.problems
@@ -247,13 +249,15 @@ impl Reading<'_> {
             }
         }
         let secret = fields.get("secret_file").and_then(|node| self.read_outside(node));
-        settings.secrets.extend(secret.map(|secret| secret.trim_ascii().to_vec()));
+        let secret = secret.map(|secret| KeySource::Secret(secret.trim_ascii().to_vec()));
+        settings.keys.extend(secret);
         for one in fields.get("key_file").map_or(&[][..], Node::one_or_more) {
-            settings.pems.extend(self.read_outside(one));
+            settings.keys.extend(self.read_outside_text(one).map(KeySource::Pem));
         }
-        settings.key_set = fields.get("jwks_file").and_then(|node| self.read_outside(node));
-        settings.issuers = self.read_names(fields.get("issuer"), "issuer");
-        settings.audiences = self.read_names(fields.get("audience"), "audience");
+        let key_set = fields.get("jwks_file").and_then(|node| self.read_outside_text(node));
+        settings.keys.extend(key_set.map(KeySource::Jwks));
+        settings.issuer = self.read_names(fields.get("issuer"), "issuer");
+        settings.audience = self.read_names(fields.get("audience"), "audience");
         if let Some(leeway) = fields.get("leeway").and_then(|it| self.read_duration(it, "leeway")) {
             settings.leeway = leeway;
         }
@@ -269,6 +273,15 @@ impl Reading<'_> {
     fn read_names(&mut self, node: Option<&Node>, what: &str) -> Vec<String> {
         let nodes = node.map_or(&[][..], Node::one_or_more).iter();
         nodes.filter_map(|one| Some(one.text(what, &mut self.problems)?.to_owned())).collect()
+    }
+
+    fn read_outside_text(&mut self, node: &Node) -> Option<String> {
+        let bytes = self.read_outside(node)?;
+        let text = String::from_utf8(bytes).ok();
+        if text.is_none() {
+            self.problems.error(node.at, "this file is not text").help("give a PEM or JSON file");
+        }
+        text
     }
 
     fn read_outside(&mut self, node: &Node) -> Option<Vec<u8>> {

@@ -31,7 +31,7 @@ pub(crate) struct Pattern {
 pub(crate) enum Segment {
     /// Exactly this.
     Literal(String),
-    /// These in order, with anything or nothing between them: at least two, of which some are empty.
+    /// These in order, with anything or nothing between them: at least two; some are empty.
     Parts(Vec<String>),
     /// Any one segment.
     One,
@@ -125,7 +125,7 @@ fn starts_with(mut path: Segments<'_>, segments: &[Segment]) -> bool {
     segments.iter().all(|segment| path.next().is_some_and(|part| segment.accepts(part)))
 }
 
-/// The first `**` of the one takes as much of the other as is needed, and nothing else takes a `**`.
+/// The first `**` of the one takes as much of the other as is needed; nothing else takes a `**`.
 /// With two `**` at most, this tries no more than the square of the other's length.
 fn covers(these: &[Segment], others: &[Segment]) -> bool {
     match (these.split_first(), others.split_first()) {
