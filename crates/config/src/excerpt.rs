@@ -45,9 +45,12 @@ impl Excerpt {
             before.insert_str(0, "...");
         }
         let within = drawn(marked.chars().take(WITHIN_MAX));
-        let room = WITHIN_MAX - marked.chars().take(WITHIN_MAX).count() + AFTER_MIN;
-        let mut after = drawn(tail.chars().take(if marked_fits(marked) { room } else { 0 }));
-        if !marked_fits(marked) || tail.chars().nth(room).is_some() {
+        let room = match WITHIN_MAX.checked_sub(marked.chars().count()) {
+            Some(unused) => unused + AFTER_MIN,
+            None => 0,
+        };
+        let mut after = drawn(tail.chars().take(room));
+        if room == 0 || tail.chars().nth(room).is_some() {
             after.push_str("...");
         }
         Excerpt {
@@ -58,10 +61,6 @@ impl Excerpt {
             shown: format!("{before}{within}{after}"),
         }
     }
-}
-
-fn marked_fits(marked: &str) -> bool {
-    marked.chars().nth(WITHIN_MAX).is_none()
 }
 
 /// The characters as they are drawn.
@@ -184,5 +183,10 @@ mod tests {
         check(long.as_bytes(), 5000..5003, (1, 5001), &shown, &format!("{}^^^", " ".repeat(63)));
         let shown = format!("{}...", "x".repeat(60));
         check(long.as_bytes(), 0..9000, (1, 1), &shown, &"^".repeat(60));
+        check(long.as_bytes(), 0..long.len(), (1, 1), &shown, &"^".repeat(60));
+        // Just short enough.
+        let line = format!("{}{}{}", "x".repeat(60), "y".repeat(60), "z".repeat(20));
+        let marks = " ".repeat(60) + &"^".repeat(60);
+        check(line.as_bytes(), 60..120, (1, 61), &line, &marks);
     }
 }

@@ -235,10 +235,10 @@ error: wrong
                 problems.warn(span(0, 1), "doubtful").help("think");
             }
             assert!(!problems.is_fatal());
-            for _ in 0..101 {
+            for count in 0..101 {
+                assert_eq!((problems.is_fatal(), problems.is_full()), (0 < count, count == 100));
                 problems.error(span(0, 1), "wrong").help("fix");
             }
-            assert!(problems.is_fatal());
         });
         assert_eq!((report.errors(), report.warnings(), report.problems().len()), (101, 150, 200));
         assert_eq!(report.summary(), "101 errors, 150 warnings (51 not shown)");

@@ -93,8 +93,8 @@ impl Definitions {
         if let Some((name, _)) = self.tables.iter().find(|(_, known)| ptr::eq(*known, table)) {
             return name.clone();
         }
-        let slug = slug(table.what);
-        let alike = self.tables.iter().filter(|(_, known)| slug_is(known.what, &slug)).count();
+        let slug = slug_of(table);
+        let alike = self.tables.iter().filter(|(_, known)| slug_of(known) == slug).count();
         let name = if alike == 0 { slug } else { format!("{slug}-{}", alike + 1) };
         self.tables.push((name.clone(), table));
         name
@@ -102,14 +102,10 @@ impl Definitions {
 }
 
 /// `a key's part` becomes `key-s-part`.
-fn slug(what: &str) -> String {
-    let words = what.split(|letter: char| !letter.is_ascii_alphanumeric());
+fn slug_of(table: &Table) -> String {
+    let words = table.what.split(|letter: char| !letter.is_ascii_alphanumeric());
     let telling = words.filter(|word| !matches!(*word, "" | "a" | "an" | "the"));
     telling.map(str::to_ascii_lowercase).collect::<Vec<_>>().join("-")
-}
-
-fn slug_is(what: &str, wanted: &str) -> bool {
-    slug(what) == wanted
 }
 
 #[cfg(test)]
@@ -224,7 +220,7 @@ mod tests {
         for (what, wanted) in
             [("a rule", "rule"), ("an IP's network", "ip-s-network"), ("the key", "key")]
         {
-            assert_eq!(slug(what), wanted);
+            assert_eq!(slug_of(&Table { what, ..ALIKE }), wanted);
         }
     }
 }

@@ -53,5 +53,8 @@ mod tests {
             check(wrong, None);
         }
         assert_eq!(did_you_mean("limit", std::iter::empty()), None);
+        assert_eq!(did_you_mean("x", ["k"].into_iter()), None);
+        let long = "x".repeat(LENGTH_MAX + 1);
+        assert_eq!(did_you_mean(&long, [long.as_str()].into_iter()), None);
     }
 }

@@ -176,6 +176,17 @@ error: `limit` has no value
     }
 
     #[test]
+    fn only_what_was_given_is_seen() {
+        let node = read(0, b"limit: ~", Format::Yaml).unwrap();
+        let fields = Fields::of(&node, &RULE, &mut Problems::default()).unwrap();
+        assert!(fields.get("limit").is_none());
+        assert!(fields.get("key").is_none());
+        let node = read(0, b"limit: 5", Format::Yaml).unwrap();
+        let fields = Fields::of(&node, &RULE, &mut Problems::default()).unwrap();
+        assert!(matches!(fields.get("limit").unwrap().value, Value::Integer(5)));
+    }
+
+    #[test]
     fn a_missing_field_is_named() {
         check(
             "key: a\n",

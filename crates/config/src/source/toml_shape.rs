@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_depth(text: &str, holds: bool) {
+    fn check_bounds(text: &str, holds: bool) {
         let text = Text::of(0, text.as_bytes()).unwrap();
         assert_eq!(check(&text).is_ok(), holds);
     }
@@ -139,15 +139,25 @@ mod tests {
     #[test]
     fn dots_and_brackets_are_depth() {
         let nested = |count| format!("a = {}{}", "[".repeat(count), "]".repeat(count));
-        check_depth(&nested(DEPTH_MAX), true);
-        check_depth(&nested(DEPTH_MAX + 1), false);
+        check_bounds(&nested(DEPTH_MAX), true);
+        check_bounds(&nested(DEPTH_MAX + 1), false);
         let dotted = |count| format!("a{} = 1\n", ".a".repeat(count));
-        check_depth(&dotted(DEPTH_MAX), true);
-        check_depth(&dotted(DEPTH_MAX + 1), false);
-        check_depth(&dotted(1).repeat(100), true);
-        check_depth(&format!("a = [{}]", "1.5, ".repeat(100)), true);
+        check_bounds(&dotted(DEPTH_MAX), true);
+        check_bounds(&dotted(DEPTH_MAX + 1), false);
+        check_bounds(&dotted(1).repeat(100), true);
+        check_bounds(&format!("a = [{}]", "1.5, ".repeat(100)), true);
         let inline = |count| format!("a = {}1{}", "{b.c = ".repeat(count), "}".repeat(count));
-        check_depth(&inline(DEPTH_MAX / 2), true);
-        check_depth(&inline(DEPTH_MAX / 2 + 1), false);
+        check_bounds(&inline(DEPTH_MAX / 2), true);
+        check_bounds(&inline(DEPTH_MAX / 2 + 1), false);
+    }
+
+    #[test]
+    fn values_are_counted_without_the_parser() {
+        check_bounds(&format!("a=[{}]", "1,".repeat(NODES_MAX - 1)), true);
+        check_bounds(&format!("a=[{}]", "1,".repeat(NODES_MAX)), false);
+        check_bounds(&"a=1\n".repeat(NODES_MAX), true);
+        check_bounds(&"a=1\n".repeat(NODES_MAX + 1), false);
+        check_bounds(&"\n".repeat(PIECES_MAX), true);
+        check_bounds(&"\n".repeat(PIECES_MAX + 1), false);
     }
 }

@@ -9,7 +9,16 @@ fn escapes_are_characters() {
         r#"["\"\\\/\b\f\n\r\t", "\u00e4\u20AC\ud83d\ude00", "ä€😀", "\u0000"]"#,
         r#"["\"\\/\u{8}\u{c}\n\r\t", "ä€😀", "ä€😀", "\0"]"#,
     );
-    for escape in [r"\x", r"\u12", r"\u12g4", r"\ud83d", r"\ud83dx", r"\ud83d\u0041", r"\ude00"] {
+    for escape in [
+        r"\x",
+        r"\u12",
+        r"\u12g4",
+        r"\ud83d",
+        r"\ud83dx",
+        r"\ud83d\u0041",
+        r"\ud83d\ue000",
+        r"\ude00",
+    ] {
         check(
             Format::Json,
             &format!("[\"ä{escape}\"]"),
@@ -19,6 +28,12 @@ fn escapes_are_characters() {
     }
     check_sane("[\"\\u12ä\"]".as_bytes(), Format::Json);
     check_sane("[\"\\ä\"]".as_bytes(), Format::Json);
+}
+
+#[test]
+fn lists_side_by_side_are_not_deep() {
+    let sides = ["[]"; 2 * DEPTH_MAX].join(",");
+    assert!(read(0, format!("[{sides}]").as_bytes(), Format::Json).is_ok());
 }
 
 #[test]

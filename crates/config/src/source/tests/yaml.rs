@@ -52,7 +52,7 @@ fn aliases_that_repeat_each_other_are_refused_in_little_memory() {
     check_refused(Format::Yaml, text.as_bytes(), "more than `2000000` values");
     // One long name.
     let name = "x".repeat(1000);
-    let text = format!("a: &a {{{name}: 1}}\nb: [{}1]", "*a,".repeat(1_000_000));
+    let text = format!("a: &a {{{name}: 1}}\nb: [{}1]", "*a,".repeat(150_000));
     check_refused(Format::Yaml, text.as_bytes(), "more than `2000000` values");
     // Anchors in anchors: each would keep a copy of all that is in it.
     let text = "&a [".repeat(30) + &"1,".repeat(1_900_000) + &"]".repeat(30);
@@ -110,6 +110,11 @@ fn a_field_given_twice_names_both_places() {
         Format::Yaml,
         "\u{feff}a: 1\na: 2\na: 3\n",
         "8..9: the field `a` is given twice | the first is in line 1: keep one of them",
+    );
+    check(
+        Format::Yaml,
+        "\u{feff}? a\n: 1\n? a\n: 2\n",
+        "13..14: the field `a` is given twice | the first is in line 1: keep one of them",
     );
     check(Format::Yaml, "a: {b: 1}\nc: {b: 1}", "{a: {b: 1}, c: {b: 1}}");
 }
