@@ -91,7 +91,7 @@ impl Attribute {
             },
             _ => {
                 let wrong = format!("there is no attribute `{kind}:…`");
-                let near = crate::suggest::did_you_mean(kind, WITH_NAME.into_iter());
+                let near = crate::suggest::did_you_mean(kind, WITH_NAME);
                 return Err(match near {
                     Some(near) => format!("{wrong}: did you mean `{near}:{name}`?").into(),
                     None => format!("{wrong}: {}", accepted(&[])).into(),
@@ -117,7 +117,7 @@ fn unknown(text: &str, identities: &[Box<str>]) -> Cow<'static, str> {
 }
 
 fn accepted(identities: &[Box<str>]) -> String {
-    let own: String = identities.iter().map(|name| format!("{name}, ")).collect();
+    let own = identities.iter().fold(String::new(), |names, name| names + name + ", ");
     format!(
         "use {own}ip, user, tier, method, host, path, fingerprint, header:NAME, cookie:NAME, \
          query:NAME, jwt:CLAIM, segment:NUMBER or attribute:NAME"

@@ -130,7 +130,7 @@ impl<'r, 'a> Facts<'r, 'a> {
     }
 
     /// Adds all of them, or none.
-    fn push_all<'f>(
+    pub(crate) fn push_all<'f>(
         &'f self,
         all: &'f [Attribute],
         patterns: &'f [Pattern],
@@ -180,13 +180,11 @@ impl<'r, 'a> Facts<'r, 'a> {
         if !self.push(attribute, &[], &mut parts) {
             return None;
         }
-        match &parts[..] {
-            [Part { value: Value::Bytes(bytes), .. }] => Some(bytes.to_vec().into()),
-            _ => {
-                let texts: Vec<String> = parts.iter().map(|part| part.value.to_string()).collect();
-                Some(texts.join(" ").into_bytes().into())
-            }
+        if let [Part { value: Value::Bytes(bytes), .. }] = &parts[..] {
+            return Some(bytes.to_vec().into());
         }
+        let texts: Vec<String> = parts.iter().map(|part| part.value.to_string()).collect();
+        Some(texts.join(" ").into_bytes().into())
     }
 
     /// The claims of the request's token, if it has one that can be believed.
@@ -268,5 +266,15 @@ impl std::fmt::Display for Value<'_> {
             Value::Bytes(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
             Value::Missing => f.write_str("(missing)"),
         }
+    }
+}
+
+impl std::fmt::Debug for Facts<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("Facts");
+        debug
+            .field("method", &self.request.method())
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }

@@ -6,6 +6,7 @@ mod address;
 mod attribute;
 mod cost;
 mod excerpt;
+mod explain;
 mod facts;
 mod file;
 mod glob;
@@ -36,6 +37,7 @@ mod chance;
 
 pub use self::address::Group;
 pub use self::attribute::Attribute;
+pub use self::explain::{Does, Explained};
 pub use self::facts::{Facts, Part, Parts, Value};
 pub use self::load::{LoadError, Loaded, policy_files};
 pub use self::plan::{Plan, Planned, Stopped};

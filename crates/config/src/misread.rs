@@ -42,21 +42,6 @@ fn visible(letter: char) -> char {
     if letter.is_control() || letter == '`' { '\u{FFFD}' } else { letter }
 }
 
-/// The one of `names` that was probably meant: the same in other letters, or a slip away.
-pub(crate) fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    // The distance takes time and memory by the product of both lengths.
-    const WORD_MAX: usize = 64;
-    if WORD_MAX < word.len() {
-        return None;
-    }
-    let word = word.to_lowercase();
-    let slips_max = word.chars().count() / 3;
-    let distance = |name: &str| strsim::damerau_levenshtein(&word, &name.to_lowercase());
-    let near = names.into_iter().map(|name| (distance(name), name));
-    let near = near.filter(|(slips, _)| *slips <= slips_max);
-    near.min_by_key(|(slips, _)| *slips).map(|(_, name)| name)
-}
-
 /// A help that names what was probably meant before it says what can be written.
 pub(crate) fn did_you_mean(meant: Option<&str>, form: &str) -> String {
     meant.map_or(form.to_owned(), |meant| format!("did you mean `{meant}`? {form}"))
@@ -72,21 +57,5 @@ mod tests {
         assert_eq!(quoted("a`\u{1b}[2J\n"), "`a\u{FFFD}\u{FFFD}[2J\u{FFFD}`");
         assert_eq!(quoted(&"x".repeat(60)), format!("`{}`", "x".repeat(60)));
         assert_eq!(quoted(&"x".repeat(61)), format!("`{}...`", "x".repeat(60)));
-    }
-
-    #[test]
-    fn the_nearest_name_is_a_slip_away() {
-        let names = ["block", "unlimited"];
-        for (word, expected) in [
-            ("BLOCK", Some("block")),
-            ("blokc", Some("block")),
-            ("unlimitted", Some("unlimited")),
-            ("bl", None),
-            ("never", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(word, names), expected, "{word}");
-        }
-        assert_eq!(nearest(&"block".repeat(1_000), names), None);
     }
 }

@@ -77,7 +77,7 @@ impl Rules {
         let mut limits = 0;
         for number in self.index.candidates(facts) {
             let number = number as usize;
-            let rule = &self.rules[number];
+            let rule = &self.list[number];
             if !rule.matcher.matches(facts) {
                 continue;
             }
@@ -113,7 +113,7 @@ impl Rules {
         facts: &'f Facts<'_, '_>,
         route_cost: Option<&Cost>,
     ) -> Turn<'f> {
-        let rule = &self.rules[number];
+        let rule = &self.list[number];
         let limit = match &rule.action {
             Action::Block => return Turn::Blocks,
             Action::Unlimited => return Turn::Unlimited,

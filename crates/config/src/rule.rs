@@ -255,6 +255,7 @@ impl Timed {
     }
 
     /// The policy at a tick.
+    #[expect(clippy::missing_panics_doc, reason = "what it expects was checked with the file")]
     pub fn policy(&self, now: Tick) -> Policy {
         match &self.policy {
             When::Always(policy) => *policy,

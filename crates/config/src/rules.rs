@@ -15,7 +15,7 @@ use crate::rule::Rule;
 pub struct Rules {
     pub(crate) identify: Identify,
     /// By priority, then as they stand in the file.
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) list: Vec<Rule>,
     pub(crate) index: Index,
     pub(crate) costs: Vec<(Matcher, Cost)>,
     pub(crate) costs_index: Index,
@@ -43,7 +43,13 @@ pub enum Headers {
 impl Rules {
     /// The rules, in the order in which they are looked at.
     pub fn rules(&self) -> &[Rule] {
-        &self.rules
+        &self.list
+    }
+
+    /// The JSON schema of a policy file, for editors.
+    pub fn schema() -> serde_json::Value {
+        let id = "https://github.com/tidegate/tidegate/blob/main/docs/policy.schema.json";
+        crate::schema::schema(&crate::file::FILE, id, "A Tidegate policy")
     }
 
     /// Which headers tell clients about their limits.
@@ -65,7 +71,7 @@ impl Rules {
         response: &dyn Response,
     ) -> Option<u32> {
         let route_cost = route_cost.and_then(|number| self.costs.get(number)).map(|(_, cost)| cost);
-        self.rules.get(rule)?.settled(route_cost, response)
+        self.list.get(rule)?.settled(route_cost, response)
     }
 
     /// The name of a tier.

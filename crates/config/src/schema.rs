@@ -68,6 +68,7 @@ impl Definitions {
                 json!({ "type": "integer", "minimum": min, "maximum": max })
             }
             Takes::OneOf(names) => json!({ "enum": names }),
+            Takes::Form { like, pattern: "" } => json!({ "type": "string", "examples": like }),
             Takes::Form { like, pattern } => {
                 json!({ "type": "string", "pattern": pattern, "examples": like })
             }
@@ -79,6 +80,11 @@ impl Definitions {
             }
             Takes::Map(value) => {
                 json!({ "type": "object", "additionalProperties": self.takes(value) })
+            }
+            Takes::Open(table, value) => {
+                let mut open = self.table(table);
+                open["additionalProperties"] = self.takes(value);
+                open
             }
             Takes::Table(table) => json!({ "$ref": format!("#/$defs/{}", self.name(table)) }),
             Takes::Either(ways) => {

@@ -3,14 +3,15 @@
 /// The nearest of the names, if it is near enough to be a slip of the fingers.
 pub(crate) fn did_you_mean<'a>(
     wrong: &str,
-    names: impl Iterator<Item = &'a str>,
+    names: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     // No name of ours is longer, and the distance takes time that grows with the square.
     if LENGTH_MAX < wrong.len() {
         return None;
     }
     let wrong = folded(wrong);
-    let distances = names.map(|name| (strsim::osa_distance(&wrong, &folded(name)), name));
+    let distances =
+        names.into_iter().map(|name| (strsim::osa_distance(&wrong, &folded(name)), name));
     let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
     let length = wrong.chars().count().min(nearest.chars().count());
     // One slip in short words, one more for every three letters; never all of a word.

@@ -12,7 +12,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use smallvec::SmallVec;
 
-use crate::misread::{Misread, did_you_mean, nearest, quoted};
+use crate::misread::{Misread, did_you_mean, quoted};
+use crate::suggest::did_you_mean as nearest;
 
 /// The most entries that are looked at: no request passes so many proxies.
 const HOPS_MAX: usize = 64;

@@ -129,8 +129,13 @@ impl Reading<'_> {
             return None;
         }
         let cells = self.amount(at, amount, measures)?;
-        if let Some(quotas) = self.calendar(at, cells, per, burst, measures) {
-            return quotas;
+        if Self::is_calendar(per, measures) {
+            if burst.is_some() {
+                self.problems.error(at, QuotaError::BurstWithoutBucket.to_string());
+                return None;
+            }
+            let zone = measures.zone.clone().unwrap_or_else(Zone::utc);
+            return self.calendar(at, cells, per, zone);
         }
         let Some(span) = per.span() else {
             let problem = self.problems.error(at, "months and years differ in length");
@@ -144,13 +149,11 @@ impl Reading<'_> {
         {
             quota = self.waits_at_most(at, quota, wait)?;
         }
-        match measures.credits {
-            Some(credits) => self.with_credits(at, quota, credits, measures.kind),
-            None => {
-                let policy = self.policy(at, measures.kind, quota)?;
-                Some(judged(timed("", policy, span)))
-            }
+        if let Some(credits) = measures.credits {
+            return self.with_credits(at, quota, credits, measures.kind);
         }
+        let policy = self.policy(at, measures.kind, quota)?;
+        Some(judged(timed("", policy, span)))
     }
 
     /// Cells of an amount in the rule's unit.
@@ -158,7 +161,7 @@ impl Reading<'_> {
         let per_cell = u64::from(measures.per_cell);
         let cells = match (&amount.unit, &measures.unit) {
             (quantity::Unit::Bytes, Unit::Bytes) => {
-                if amount.cells % per_cell != 0 {
+                if !amount.cells.is_multiple_of(per_cell) {
                     let message = format!("a limit of whole units of {per_cell} bytes is needed");
                     self.problems.error(at, message).help("round it, or choose a smaller `unit`");
                     return None;
@@ -174,30 +177,20 @@ impl Reading<'_> {
         self.cells(at, cells)
     }
 
-    /// A fixed window of the calendar: where a time zone is given, and for months and years.
-    fn calendar(
-        &mut self,
-        at: Span,
-        limit: u32,
-        per: Period,
-        burst: Option<u32>,
-        measures: &Measures,
-    ) -> Option<Option<Quotas>> {
-        if measures.kind != Kind::FixedWindow || (measures.zone.is_none() && per.span().is_some()) {
-            return None;
-        }
-        if burst.is_some() {
-            self.problems.error(at, QuotaError::BurstWithoutBucket.to_string());
-            return Some(None);
-        }
+    /// Whether a window is one of the calendar: where a time zone is given, and for months and
+    /// years.
+    fn is_calendar(per: Period, measures: &Measures) -> bool {
+        measures.kind == Kind::FixedWindow && (measures.zone.is_some() || per.span().is_none())
+    }
+
+    fn calendar(&mut self, at: Span, limit: u32, per: Period, zone: Zone) -> Option<Quotas> {
         let Some(unit) = per.calendar() else {
             let problem = self.problems.error(at, "a calendar has no windows of this length");
             problem.help("use one of min, h, day, week, month, year, or leave `time_zone` out");
-            return Some(None);
+            return None;
         };
-        let zone = measures.zone.clone().unwrap_or_else(Zone::utc);
         let policy = When::Calendar { limit, unit, zone };
-        Some(Some(judged(Timed { part: "", policy, window: unit.about() })))
+        Some(judged(Timed { part: "", policy, window: unit.about() }))
     }
 
     /// A queue no longer than what leaves it in time.
@@ -228,11 +221,11 @@ impl Reading<'_> {
         let ceiling = self.cells(at, u64::try_from(ceiling).unwrap_or(u64::MAX))?;
         let peak = u64::from(quota.cells()) * u64::from(credits.factor);
         let peak = self.cells(at, peak)?;
-        let saves = self.policy(at, kind, Quota::new(quota.cells(), quota.per()).burst(ceiling))?;
-        let goes = self.policy(at, kind, Quota::new(peak, quota.per()).burst(burst))?;
+        let slow = self.policy(at, kind, Quota::new(quota.cells(), quota.per()).burst(ceiling))?;
+        let fast = self.policy(at, kind, Quota::new(peak, quota.per()).burst(burst))?;
         Some(Quotas::Judged(smallvec![
-            timed("", saves, quota.per()),
-            timed("peak", goes, quota.per())
+            timed("", slow, quota.per()),
+            timed("peak", fast, quota.per())
         ]))
     }
 

@@ -41,7 +41,7 @@ struct Defaults {
 }
 
 /// What a policy file refers to: secrets and keys.
-pub trait Outside: std::fmt::Debug {
+pub(crate) trait Outside: std::fmt::Debug {
     /// The bytes of a file, by its name relative to the policy file.
     fn file(&self, name: &str) -> std::io::Result<Vec<u8>>;
 
@@ -91,9 +91,9 @@ impl<'o> Reading<'o> {
             let problem = self.problems.error(at, "there is no rule: nothing would be limited");
             problem.help("add one under `rules:`");
         }
-        rules.rules = self.in_order(read);
+        rules.list = self.in_order(read);
         rules.identify.tiers = std::mem::take(&mut self.tiers);
-        rules.index = Index::new(rules.rules.iter().map(|rule| &rule.matcher));
+        rules.index = Index::new(rules.list.iter().map(|rule| &rule.matcher));
         rules.costs_index = Index::new(rules.costs.iter().map(|(matcher, _)| matcher));
         rules
     }

@@ -220,14 +220,12 @@ impl Reading<'_> {
         let mut outcome = Outcome::default();
         for one in fields.get("status").map_or(&[][..], Node::one_or_more) {
             let Some(text) = one.scalar("status", &mut self.problems) else { continue };
-            match statuses(&text) {
-                Some(range) => outcome.status.push(range),
-                None => {
-                    let message = format!("`{text}` is no status");
-                    let problem = self.problems.error(one.at, message);
-                    problem.help("write one such as `401`, `5xx` or `400-499`");
-                }
+            if let Some(range) = statuses(&text) {
+                outcome.status.push(range);
+                continue;
             }
+            let problem = self.problems.error(one.at, format!("`{text}` is no status"));
+            problem.help("write one such as `401`, `5xx` or `400-499`");
         }
         let headers = fields.get("header").and_then(|node| node.map("header", &mut self.problems));
         for entry in headers.unwrap_or_default() {

@@ -75,7 +75,7 @@ pub(crate) static FILE: Table = Table {
     what: "a policy file",
     about: "Which requests may pass, and how many of them.",
     fields: fields! {
-        "identify": Takes::Map(&Takes::Either(&[IDENTITY, Takes::Count { min: 0, max: 128 }])),
+        "identify": Takes::Open(&IDENTIFY, &IDENTITY),
             "Who a request is from. `client: [header:x-api-key, ip]` is the first that is present; \
              other names are yours to give. `trusted_proxies` are networks whose \
              `X-Forwarded-For` is believed.";

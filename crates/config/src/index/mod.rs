@@ -23,6 +23,8 @@ pub(crate) type RuleNumber = u32;
 /// Rules that may be for a request, in order.
 pub(crate) type Candidates = SmallVec<[RuleNumber; 16]>;
 
+type ByValue = HashMap<Box<[u8]>, Vec<RuleNumber>, RandomState>;
+
 /// Rules by what they are for.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
@@ -30,13 +32,13 @@ pub(crate) struct Index {
     always: Vec<RuleNumber>,
     paths: Trie,
     /// Attribute by attribute: which rules want which value.
-    values: Vec<(Attribute, HashMap<Box<[u8]>, Vec<RuleNumber>, RandomState>)>,
+    values: Vec<(Attribute, ByValue)>,
     tiers: HashMap<usize, Vec<RuleNumber>, RandomState>,
 }
 
 /// Under what an alternative can stand.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Shelf<'m> {
+enum Place<'m> {
     Path(String),
     Tier(usize),
     Value(&'m Attribute, Box<[u8]>),
@@ -44,12 +46,11 @@ enum Shelf<'m> {
 
 impl Index {
     pub(crate) fn new<'m>(matchers: impl Iterator<Item = &'m Matcher> + Clone) -> Index {
-        let mut counts: HashMap<Shelf<'m>, usize, RandomState> = HashMap::default();
+        let mut counts: HashMap<Place<'m>, usize, RandomState> = HashMap::default();
         let all = |matcher: &'m Matcher| matcher.any.iter();
-        for shelf in
-            matchers.clone().flat_map(all).flat_map(|all| &all.conditions).flat_map(shelves)
+        for place in matchers.clone().flat_map(all).flat_map(|all| &all.conditions).flat_map(places)
         {
-            *counts.entry(shelf).or_default() += 1;
+            *counts.entry(place).or_default() += 1;
         }
         let mut index = Index::default();
         for (rule, matcher) in (0..).zip(matchers) {
@@ -65,30 +66,32 @@ impl Index {
         &mut self,
         rule: RuleNumber,
         all: &'m All,
-        counts: &HashMap<Shelf<'m>, usize, RandomState>,
+        counts: &HashMap<Place<'m>, usize, RandomState>,
     ) {
         let crowd = |condition: &'m Condition| {
-            let shelves = shelves(condition);
-            let most = shelves.iter().map(|shelf| counts.get(shelf).copied().unwrap_or(1)).max();
+            let places = places(condition);
+            let most = places.iter().map(|place| counts.get(place).copied().unwrap_or(1)).max();
             most.map(|most| (most, condition))
         };
         let rarest = all.conditions.iter().filter_map(crowd).min_by_key(|(most, _)| *most);
         match rarest {
             None => self.always.push(rule),
             Some((_, Condition::Path(patterns))) => {
-                patterns.iter().for_each(|pattern| self.paths.put(pattern, rule));
+                for pattern in patterns {
+                    self.paths.put(pattern, rule);
+                }
             }
             Some((_, condition)) => {
-                shelves(condition).into_iter().for_each(|shelf| self.put_value(rule, shelf));
+                places(condition).into_iter().for_each(|place| self.put_value(rule, place));
             }
         }
     }
 
-    fn put_value(&mut self, rule: RuleNumber, shelf: Shelf<'_>) {
-        match shelf {
-            Shelf::Path(_) => {}
-            Shelf::Tier(tier) => self.tiers.entry(tier).or_default().push(rule),
-            Shelf::Value(attribute, value) => {
+    fn put_value(&mut self, rule: RuleNumber, place: Place<'_>) {
+        match place {
+            Place::Path(_) => {}
+            Place::Tier(tier) => self.tiers.entry(tier).or_default().push(rule),
+            Place::Value(attribute, value) => {
                 let known = self.values.iter().position(|(other, _)| other == attribute);
                 let at = known.unwrap_or_else(|| {
                     self.values.push((attribute.clone(), HashMap::default()));
@@ -122,18 +125,18 @@ impl Index {
 }
 
 /// Where an alternative with this condition may stand: in each of them, or nowhere.
-fn shelves(condition: &Condition) -> SmallVec<[Shelf<'_>; 2]> {
+fn places(condition: &Condition) -> SmallVec<[Place<'_>; 2]> {
     match condition {
         Condition::Path(patterns) if patterns.iter().all(starts_plain) => {
-            patterns.iter().map(|pattern| Shelf::Path(pattern.to_string())).collect()
+            patterns.iter().map(|pattern| Place::Path(pattern.to_string())).collect()
         }
-        Condition::Tier(tiers) => tiers.iter().map(|tier| Shelf::Tier(*tier)).collect(),
+        Condition::Tier(tiers) => tiers.iter().map(|tier| Place::Tier(*tier)).collect(),
         Condition::Value { attribute, like } => {
             let exact = like.iter().map(|glob| {
                 (glob.ignores_case() == ignores_case(attribute)).then(|| glob.exact()).flatten()
             });
-            let exact: Option<SmallVec<[Shelf<'_>; 2]>> =
-                exact.map(|it| it.map(|it| Shelf::Value(attribute, it.into()))).collect();
+            let exact: Option<SmallVec<[Place<'_>; 2]>> =
+                exact.map(|it| it.map(|it| Place::Value(attribute, it.into()))).collect();
             exact.unwrap_or_default()
         }
         _ => SmallVec::new(),

@@ -6,10 +6,11 @@ mod number;
 mod period;
 
 use self::number::{byte_unit, leading, like_byte_unit, multiplied, thousands, too_large};
-pub(crate) use self::number::{bytes, count, factor, share};
+pub(crate) use self::number::{count, factor, share};
 use self::period::period;
 pub(crate) use self::period::{CalendarUnit, Period, duration};
-use crate::misread::{Misread, did_you_mean, nearest, quoted};
+use crate::misread::{Misread, did_you_mean, quoted};
+use crate::suggest::did_you_mean as nearest;
 
 /// The most characters of a unit that a limit names.
 const UNIT_MAX: usize = 32;

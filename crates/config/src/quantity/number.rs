@@ -2,7 +2,8 @@
 //!
 //! Whole numbers only. A comma is refused rather than skipped: `1,5` is a fraction to half of us.
 
-use crate::misread::{Misread, did_you_mean, nearest, quoted};
+use crate::misread::{Misread, did_you_mean, quoted};
+use crate::suggest::did_you_mean as nearest;
 
 /// What bytes are counted in.
 const BYTES: [(&str, u64); 7] = [
@@ -27,20 +28,6 @@ pub(crate) fn count(text: &str) -> Result<u64, Misread> {
     let times = times.ok_or_else(|| {
         let meant = nearest(unit, FACTORS.map(|(name, _)| name));
         Misread::new(format!("{} is not a factor", quoted(unit)), did_you_mean(meant, help))
-    })?;
-    multiplied(number, times, text)
-}
-
-/// So many bytes, such as `10MB`, `512 KiB` or `4096`.
-pub(crate) fn bytes(text: &str) -> Result<u64, Misread> {
-    let text = text.trim();
-    let help = "write bytes as in `512B`, `64kB`, `10MB`, `64KiB` or `1MiB`";
-    let (number, unit) = leading(text, help)?;
-    let times = if unit.is_empty() { Some(1) } else { byte_unit(unit) };
-    let times = times.ok_or_else(|| {
-        let meant = like_byte_unit(unit).or_else(|| thousands(unit).map(|_| "kB"));
-        let message = format!("{} is not a unit of bytes", quoted(unit));
-        Misread::new(message, did_you_mean(meant, help))
     })?;
     multiplied(number, times, text)
 }
@@ -189,27 +176,6 @@ mod tests {
         for text in ["18446744073709551616", "18446744073709552k"] {
             check(count, text, Err(&format!("`{text}` is too large; write a smaller number")));
         }
-    }
-
-    #[test]
-    fn bytes_are_counted_by_thousands_or_by_1024() {
-        for (text, expected) in [
-            ("4096", 4_096),
-            ("1B", 1),
-            ("10MB", 10_000_000),
-            ("512 KiB", 512 << 10),
-            ("1GiB", 1 << 30),
-            ("3 GB", 3_000_000_000),
-        ] {
-            check(bytes, text, Ok(expected));
-        }
-        let help = "write bytes as in `512B`, `64kB`, `10MB`, `64KiB` or `1MiB`";
-        for (text, unit, meant) in
-            [("64KB", "KB", "did you mean `kB`? "), ("64mb", "mb", "did you mean `MB`? ")]
-        {
-            check(bytes, text, Err(&format!("`{unit}` is not a unit of bytes; {meant}{help}")));
-        }
-        check(bytes, "1TB", Err(&format!("`TB` is not a unit of bytes; {help}")));
     }
 
     #[test]

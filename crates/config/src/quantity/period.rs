@@ -5,7 +5,8 @@
 use tidegate_core::Span;
 
 use super::number::{leading, too_large};
-use crate::misread::{Misread, did_you_mean, nearest, quoted};
+use crate::misread::{Misread, did_you_mean, quoted};
+use crate::suggest::did_you_mean as nearest;
 
 /// The longest period and the longest span: 366 days.
 const LENGTH_MAX: Span = Span::from_secs(366 * 86_400);
@@ -88,16 +89,6 @@ impl CalendarUnit {
 }
 
 impl Period {
-    /// How many units it has.
-    pub(crate) fn count(self) -> u32 {
-        self.count
-    }
-
-    /// What it is counted in.
-    pub(crate) fn unit(self) -> PeriodUnit {
-        self.unit
-    }
-
     /// Its length; months and years have none.
     pub(crate) fn span(self) -> Option<Span> {
         let micros = self.unit.micros()?.checked_mul(self.count.into())?;
@@ -212,7 +203,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, count: u32, unit: PeriodUnit) {
         let period = period(text).unwrap();
-        assert_eq!((period.count(), period.unit()), (count, unit), "{text}");
+        assert_eq!((period.count, period.unit), (count, unit), "{text}");
     }
 
     #[track_caller]

@@ -30,6 +30,9 @@ impl<'n> Fields<'n> {
         for entry in entries {
             if !table.has(&entry.name) {
                 unknown(entry, table, problems);
+            } else if matches!(&entry.node.value, Value::List(items) if items.is_empty()) {
+                let message = format!("`{}` is an empty list", entry.name);
+                problems.error(entry.name_at, message).help("put something in it, or remove it");
             } else if matches!(entry.node.value, Value::Null) {
                 let problem =
                     problems.error(entry.name_at, format!("`{}` has no value", entry.name));

@@ -6,7 +6,6 @@
 mod fields;
 mod values;
 
-#[expect(unused_imports, reason = "used by what reads rules")]
 pub(crate) use self::fields::Fields;
 
 /// What may stand in a map whose names we choose.
@@ -48,6 +47,8 @@ pub(crate) enum Takes {
     OneOrMore(&'static Takes),
     /// Any names.
     Map(&'static Takes),
+    /// The fields of a table, and any other names.
+    Open(&'static Table, &'static Takes),
     Table(&'static Table),
     Either(&'static [Takes]),
 }

@@ -12,8 +12,9 @@ use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, ToSpan as _};
 use tidegate_core::Tick;
 
-use crate::misread::{Misread, did_you_mean, nearest, quoted};
+use crate::misread::{Misread, did_you_mean, quoted};
 use crate::quantity::CalendarUnit;
+use crate::suggest::did_you_mean as nearest;
 
 /// A time zone, with its rules for ever after.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,0 +1,156 @@
+//! Why each rule is for a request, or is not: what `tidegate check --request` tells.
+
+use std::fmt;
+
+use crate::attribute::Attribute;
+use crate::facts::{Facts, Parts};
+use crate::matcher::Condition;
+use crate::plan::{Planned, Turn};
+use crate::rule::Rule;
+use crate::rules::Rules;
+
+/// What a rule does with a request, and why.
+#[derive(Debug)]
+pub struct Explained<'f> {
+    /// The rule.
+    pub rule: &'f Rule,
+    /// What it does.
+    pub does: Does<'f>,
+}
+
+/// What a rule does with a request.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Does<'f> {
+    /// Refuses it.
+    Blocks,
+    /// Counts it.
+    Counts(Planned<'f>),
+    /// Has no limit for this tier or key.
+    HasNoLimit {
+        /// The quota that says so: a tier, or a key.
+        variant: &'f str,
+    },
+    /// Lets it pass; no rule below applies.
+    LetsPass,
+    /// Is not for it.
+    IsNotForIt {
+        /// The condition that does not hold, and what there was instead.
+        why: String,
+    },
+    /// Is never looked at, because a rule above ends the list.
+    IsOutOfReach {
+        /// The rule above.
+        by: &'f str,
+    },
+    /// Does not apply, because a part of its key is missing.
+    MissesItsKey {
+        /// The parts that it wants.
+        key: String,
+    },
+}
+
+impl Rules {
+    /// What every rule does with a request, in the order in which they are looked at.
+    pub fn explain<'f>(&'f self, facts: &'f Facts<'_, '_>) -> Vec<Explained<'f>> {
+        let route_cost = self.route_cost(facts).map(|number| &self.costs[number].1);
+        let mut ended_by: Option<&str> = None;
+        let mut explained = Vec::with_capacity(self.list.len());
+        for (number, rule) in self.list.iter().enumerate() {
+            let does = if let Some(by) = ended_by {
+                Does::IsOutOfReach { by }
+            } else if let Some(condition) = rule.matcher.why_not(facts) {
+                Does::IsNotForIt { why: self.why(condition, facts) }
+            } else {
+                self.does(number, self.turn(number, facts, route_cost))
+            };
+            let matches = !matches!(does, Does::IsNotForIt { .. } | Does::IsOutOfReach { .. });
+            let ends = matches!(does, Does::Blocks | Does::LetsPass) || (matches && rule.is_last);
+            if ends && ended_by.is_none() {
+                ended_by = Some(&rule.name);
+            }
+            explained.push(Explained { rule, does });
+        }
+        explained
+    }
+
+    /// The tier that a request is of; `None` if the file has no tiers.
+    pub fn tier<'f>(&'f self, facts: &Facts<'_, '_>) -> Option<&'f str> {
+        self.identify.tiers.names.get(facts.tier()).map(|name| &**name)
+    }
+
+    /// Who a request is from: each identity of the file, and what it is made of.
+    pub fn identities<'f>(&'f self, facts: &'f Facts<'_, '_>) -> Vec<(&'f str, Parts<'f>)> {
+        let names = self.identify.names.iter().zip(&self.identify.identities);
+        names
+            .map(|(name, alternatives)| {
+                let mut parts = Parts::new();
+                alternatives.iter().any(|all| facts.push_all(all, &[], &mut parts));
+                (&**name, parts)
+            })
+            .collect()
+    }
+
+    fn does<'f>(&'f self, number: usize, turn: Turn<'f>) -> Does<'f> {
+        let rule = &self.list[number];
+        match turn {
+            Turn::Blocks => Does::Blocks,
+            Turn::Charges(planned) => Does::Counts(planned),
+            Turn::Misses => {
+                let key = rule.limit().map(|limit| &limit.key[..]).unwrap_or_default();
+                let names: Vec<String> = key.iter().map(|it| self.name_of(it)).collect();
+                Does::MissesItsKey { key: names.join(" + ") }
+            }
+            Turn::NoLimit { variant } => {
+                Does::HasNoLimit { variant: rule.variants()[variant].id() }
+            }
+            Turn::Unlimited => Does::LetsPass,
+        }
+    }
+
+    fn why(&self, condition: &Condition, facts: &Facts<'_, '_>) -> String {
+        let there_is = match condition {
+            Condition::Network(_) => {
+                facts.client().map_or("no address".to_owned(), |client| client.to_string())
+            }
+            Condition::Not(_) => return format!("it wants {condition}"),
+            Condition::Path(_) => facts.path.as_str().to_owned(),
+            Condition::Tier(tiers) => {
+                let names: Vec<&str> = tiers.iter().map(|tier| self.tier_name(*tier)).collect();
+                let (wanted, tier) = (names.join(" or "), self.tier_name(facts.tier()));
+                return format!("it wants tier {wanted}, but there is {tier}");
+            }
+            Condition::Value { attribute, .. } => {
+                let value = facts.bytes(attribute, &[]);
+                value.map_or("none".to_owned(), |it| String::from_utf8_lossy(&it).into_owned())
+            }
+        };
+        format!("it wants {condition}, but there is {there_is}")
+    }
+
+    /// An attribute as the file calls it.
+    pub fn name_of(&self, attribute: &Attribute) -> String {
+        match attribute {
+            Attribute::Identity(index) => {
+                self.identify.names.get(*index).map_or(String::new(), ToString::to_string)
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Explained<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.does {
+            Does::Blocks => f.write_str("refuses it"),
+            Does::Counts(planned) => {
+                f.write_str(if planned.is_shadow { "counts it in shadow" } else { "counts it" })
+            }
+            Does::HasNoLimit { variant } => write!(f, "has no limit for `{variant}`"),
+            Does::LetsPass => f.write_str("lets it pass; no rule below applies"),
+            Does::IsNotForIt { why } => write!(f, "is not for it: {why}"),
+            Does::IsOutOfReach { by } => write!(f, "is out of reach: `{by}` ends the list"),
+            Does::MissesItsKey { key } => write!(f, "is skipped: the request has no {key}"),
+        }
+    }
+}
