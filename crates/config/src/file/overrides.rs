@@ -7,7 +7,7 @@ use super::tables::OVERRIDE;
 use crate::attribute::Attribute;
 use crate::problem::Span;
 use crate::read::Fields;
-use crate::rule::{Overrides, Variant};
+use crate::rule::{Overrides, Quotas, Variant};
 use crate::source::{Entry, Node};
 
 impl Reading<'_> {
@@ -34,7 +34,9 @@ impl Reading<'_> {
         for entry in entries {
             let tier = self.tier(&entry.name, entry.name_at);
             let burst = burst.and_then(|burst| of_tier(burst, &entry.name));
-            let Some(quota) = self.read_quota(&entry.node, burst, measures) else { continue };
+            // What is wrong with one of them has been said; there are no rules in the end.
+            let quota = self.read_quota(&entry.node, burst, measures);
+            let quota = quota.unwrap_or(Quotas::Block);
             if by_tier.len() <= tier {
                 by_tier.resize(tier + 1, usize::MAX);
             }
