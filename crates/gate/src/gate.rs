@@ -37,7 +37,7 @@ enum Admitting {
     Done,
     #[cfg(feature = "redis")]
     Fleet(Pin<Box<dyn Future<Output = Admission> + Send>>),
-    Here(Box<Admission>),
+    Here(Admission),
 }
 
 impl Gate {
@@ -67,9 +67,7 @@ impl Gate {
             AnyStore::Fleet(fleet) => {
                 Admitting::Fleet(crate::fleet::admit(&self.0, generation, fleet, request))
             }
-            AnyStore::Here(store) => {
-                Admitting::Here(Box::new(self.decide_here(store, generation, request)))
-            }
+            AnyStore::Here(store) => Admitting::Here(self.decide_here(store, generation, request)),
         })
     }
 
@@ -79,12 +77,8 @@ impl Gate {
     ///
     /// If states are kept in Redis: then there is something to wait for.
     pub fn decide(&self, request: &dyn Request) -> Admission {
-        match self.admit(request).0 {
-            Admitting::Here(admission) => *admission,
-            #[cfg(feature = "redis")]
-            Admitting::Fleet(_) => panic!("await `admit` where states are kept in Redis"),
-            Admitting::Done => unreachable!("made just now"),
-        }
+        let store = self.0.store.here().expect("await `admit` where states are kept in Redis");
+        self.decide_here(store, self.0.current.load_full(), request)
     }
 
     /// Puts other rules in force. What was consumed is kept under rules of the same name; requests
@@ -152,7 +146,7 @@ impl Future for Admit {
             return future.as_mut().poll(context);
         }
         match std::mem::replace(&mut self.0, Admitting::Done) {
-            Admitting::Here(admission) => Poll::Ready(*admission),
+            Admitting::Here(admission) => Poll::Ready(admission),
             _ => panic!("polled after it was done"),
         }
     }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use arrayvec::ArrayVec;
 use smallvec::SmallVec;
-use tidegate_config::{Plan, Planned, Request, Rules};
-use tidegate_core::{Decision, Receipt, Tick, Verdict};
+use tidegate_config::{Plan, Planned, Request};
+use tidegate_core::{Decision, Tick, Verdict};
 use tidegate_store::{Charge, Key, MemoryStore};
 
 use crate::admission::{Admission, Charged, Judged, Reason};
@@ -13,14 +12,8 @@ use crate::by::By;
 use crate::gate::Gate;
 use crate::generation::{Generation, Present};
 
-/// One limit to be judged.
-struct Asked<'g> {
-    present: Present<'g>,
-    key: Key,
-    judged: Judged,
-}
-
-type AskedLimits<'g> = ArrayVec<Asked<'g>, { Rules::LIMITS_MAX }>;
+/// Where the limits of an admission are kept, in their order.
+type Places<'g> = SmallVec<[(Present<'g>, Key); 4]>;
 
 impl Gate {
     pub(crate) fn decide_here(
@@ -74,25 +67,27 @@ impl Gate {
         plan: &Plan<'_>,
         admission: &mut Admission,
     ) {
-        let now = admission.now;
-        let mut asked = AskedLimits::new();
+        let mut places = Places::new();
         for planned in plan.charges.iter().filter(|planned| !planned.is_shadow) {
-            if !self.ask_here(store, generation, planned, now, &mut asked) {
+            if !self.ask_here(store, generation, planned, admission, &mut places) {
+                admission.each.clear();
                 (admission.verdict, admission.reason) = (Verdict::Never, Reason::KeyTooLong);
                 return;
             }
         }
-        admission.verdict = decide(store, asked, now, &mut admission.each);
+        admission.verdict = decide(store, &places, admission.now, &mut admission.each);
         for planned in plan.charges.iter().filter(|planned| planned.is_shadow) {
-            let mut asked = AskedLimits::new();
-            if !self.ask_here(store, generation, planned, now, &mut asked) {
+            let (before, mut places) = (admission.each.len(), Places::new());
+            if !self.ask_here(store, generation, planned, admission, &mut places) {
+                admission.each.truncate(before);
                 continue;
             }
+            let each = &mut admission.each[before..];
             // A request that is refused is charged to nothing, not even in shadow.
             if admission.verdict.passes() {
-                let _ = decide(store, asked, now, &mut admission.each);
+                let _ = decide(store, &places, admission.now, each);
             } else {
-                peek(store, asked, now, &mut admission.each);
+                peek(store, &places, admission.now, each);
             }
         }
     }
@@ -103,19 +98,15 @@ impl Gate {
         store: &MemoryStore,
         generation: &'g Generation,
         planned: &Planned<'_>,
-        now: Tick,
-        asked: &mut AskedLimits<'g>,
+        admission: &mut Admission,
+        places: &mut Places<'g>,
     ) -> bool {
         let Ok(key) = store.key(&planned.key[..]) else { return false };
         let variant = &generation.rule(planned.number).variants()[planned.variant];
         let limits = generation.limits(planned.number, planned.variant).iter();
         for (part, (limit, timed)) in (0..).zip(limits.zip(variant.policies())) {
-            let present = limit.present(timed, &self.0.store, now);
-            let judged = judged(planned, part, Charged::Here { key, receipt: None });
-            // A plan with more than there is room for has been refused before.
-            if asked.try_push(Asked { present, key, judged }).is_err() {
-                return false;
-            }
+            places.push((limit.present(timed, &self.0.store, admission.now), key));
+            admission.each.push(judged(planned, part, Charged::Here { key, receipt: None }));
         }
         true
     }
@@ -145,36 +136,25 @@ const NOTHING: Decision = Decision {
 };
 
 /// Charges all, or none.
-fn decide(
-    store: &MemoryStore,
-    mut asked: AskedLimits<'_>,
-    now: Tick,
-    each: &mut SmallVec<[Judged; 3]>,
-) -> Verdict {
-    let mut answers: ArrayVec<(Decision, Option<Receipt>), { Rules::LIMITS_MAX }> = ArrayVec::new();
-    let verdict = {
-        let charges: ArrayVec<Charge<'_>, { Rules::LIMITS_MAX }> =
-            asked.iter().filter_map(charge).collect();
-        store.decide_all(&charges, now, |decision, receipt| answers.push((decision, receipt)))
-    };
-    for (asked, (decision, receipt)) in asked.iter_mut().zip(answers) {
-        asked.judged.decision = decision;
-        asked.judged.charged = Charged::Here { key: asked.key, receipt };
+fn decide(store: &MemoryStore, places: &Places<'_>, now: Tick, each: &mut [Judged]) -> Verdict {
+    let mut charges: SmallVec<[Charge<'_>; 4]> = SmallVec::new();
+    for ((present, key), judged) in places.iter().zip(&*each) {
+        let rule = present.here().expect("a rule of this store");
+        charges.push(Charge { rule, key: *key, cost: judged.cost });
     }
-    each.extend(asked.into_iter().map(|asked| asked.judged));
-    verdict
-}
-
-fn peek(store: &MemoryStore, asked: AskedLimits<'_>, now: Tick, each: &mut SmallVec<[Judged; 3]>) {
-    for mut asked in asked {
-        if let Some(Charge { rule, key, cost }) = charge(&asked) {
-            asked.judged.decision = store.peek(rule, key, now, cost);
+    let mut answers = each.iter_mut().zip(places);
+    store.decide_all(&charges, now, |decision, receipt| {
+        if let Some((judged, (_, key))) = answers.next() {
+            judged.decision = decision;
+            judged.charged = Charged::Here { key: *key, receipt };
         }
-        each.push(asked.judged);
-    }
+    })
 }
 
-fn charge<'a>(asked: &'a Asked<'_>) -> Option<Charge<'a>> {
-    let rule = asked.present.here()?;
-    Some(Charge { rule, key: asked.key, cost: asked.judged.cost })
+fn peek(store: &MemoryStore, places: &Places<'_>, now: Tick, each: &mut [Judged]) {
+    for ((present, key), judged) in places.iter().zip(each) {
+        if let Some(rule) = present.here() {
+            judged.decision = store.peek(rule, *key, now, judged.cost);
+        }
+    }
 }

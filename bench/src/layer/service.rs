@@ -1,0 +1,51 @@
+//! The service with and without limits, in turn.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::load::Served;
+use crate::figure::{Figure, Target, Unit};
+use crate::report::{Report, Table};
+use crate::setting::Effort;
+use crate::statistics::{Spread, median};
+
+const CONTENDERS: [&str; 3] = ["none", "tidegate", "governor"];
+const ROUNDS: usize = 9;
+const ROUND: Duration = Duration::from_secs(3);
+
+/// Adds the table and its figures.
+pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
+    let rounds = if effort == Effort::Quick { 1 } else { ROUNDS };
+    let served: Vec<Served> =
+        CONTENDERS.into_iter().map(Served::start).collect::<Result<_>>()?;
+    let mut rates = vec![Vec::new(); CONTENDERS.len()];
+    for service in &served {
+        service.load(Duration::from_secs(1))?;
+    }
+    for _ in 0..rounds {
+        for (service, rates) in served.iter().zip(&mut rates) {
+            rates.push(service.load(effort.of_time(ROUND))?);
+        }
+    }
+    let head = ["limits", "requests/s", "of no limit", "least..greatest"];
+    let mut table = Table::new("An axum service under load".to_owned(), &head);
+    let names = ["none", "tidegate, three rules", "tower_governor, one limit"];
+    for (name, each) in names.into_iter().zip(&rates) {
+        let ratio = Spread::of_ratios(each, &rates[0]);
+        table.add(vec![
+            name.to_owned(),
+            format!("{:.0}", median(each)),
+            format!("{:.3}", ratio.median),
+            format!("{:.3}..{:.3}", ratio.least, ratio.greatest),
+        ]);
+    }
+    report.tables.push(table);
+    let mut figure = |name: &str, value: f64, least: f64| {
+        let target = Target::AtLeast(least);
+        report.figures.push(Figure { name: name.to_owned(), value, unit: Unit::Ratio, target });
+    };
+    figure("layer/of-no-limit", Spread::of_ratios(&rates[1], &rates[0]).median, 0.9);
+    figure("layer/of-tower-governor", Spread::of_ratios(&rates[1], &rates[2]).median, 1.0);
+    Ok(())
+}
