@@ -93,15 +93,15 @@ const THREE: &str = "\
 rules:
   - name: per-client
     key: [client]
-    limit: 4000000000/min
+    limit: 1000000/s
   - name: search
     match: { method: GET, path: /search/** }
     key: [client]
     algorithm: gcra
-    limit: 4000000000/min
+    limit: 1000000/s
   - name: everyone
     algorithm: gcra
-    limit: 4000000000/s
+    limit: 1000000/s
 ";
 
 const FEW: usize = 10;

@@ -158,17 +158,6 @@ fn comma(text: &mut String) {
     }
 }
 
-/// A number in digits, without the detour of formatting.
-fn number(text: &mut String, mut number: u64) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    text.push_str(str::from_utf8(&digits[at..]).unwrap_or_default());
+fn number(text: &mut String, number: u64) {
+    text.push_str(itoa::Buffer::new().format(number));
 }

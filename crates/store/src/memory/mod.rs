@@ -10,6 +10,7 @@
 //! indebted than they are, and never the other way round. Lists (sliding log, concurrency) cannot
 //! be folded like that; there a newcomer is refused until something is forgotten.
 
+mod few;
 mod lists;
 mod lock;
 mod prefetch;

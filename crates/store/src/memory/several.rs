@@ -39,6 +39,9 @@ impl MemoryStore {
         if LIMITS_MAX < charges.len() {
             return Verdict::Never;
         }
+        if let Some(verdict) = self.decide_few(charges, now, &mut each) {
+            return verdict;
+        }
         loop {
             let latest: ArrayVec<Option<Arc<Rule>>, LIMITS_MAX> =
                 charges.iter().map(|charge| self.latest(charge.rule)).collect();
