@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_config::{Response, Timed};
-use tidegate_core::{Kind, Receipt, Tick};
+use tidegate_core::{Decision, Kind, Receipt, Tick};
 use tidegate_store::{Key, MemoryStore, Rule};
 
 use crate::admission::{Admission, Charged, Judged};
@@ -54,6 +54,16 @@ impl Admission {
         self.settle_each(|_| Some(0))
     }
 
+    /// Whether it holds permits of concurrency rules.
+    pub fn holds_permits(&self) -> bool {
+        self.verdict.passes() && self.each.iter().any(|it| self.kind(it) == Kind::Concurrency)
+    }
+
+    /// Gives back permits of concurrency rules before this is dropped.
+    pub fn release(&mut self) {
+        self.give_back(false);
+    }
+
     /// Brings each charge that stands to what it should be. Permits stay: they are held, not spent.
     fn settle_each(&mut self, wanted: impl Fn(&Judged) -> Option<u32>) -> Settling {
         let mut later = Settling::default();
@@ -96,6 +106,25 @@ impl Admission {
         judged.cost = cost;
     }
 
+    /// Reads anew what is left under each limit; what each said stays.
+    pub(crate) fn look_again(&mut self) {
+        let (gate, generation) = (&*self.gate, &*self.generation);
+        let Some(store) = gate.store.here() else { return };
+        for judged in &mut self.each {
+            let key = match &judged.charged {
+                #[cfg(feature = "redis")]
+                Charged::Fleet(_) => continue,
+                Charged::Here { key, .. } => key,
+            };
+            let now = gate.clock.now();
+            let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
+            if let Some(rule) = limit.present(timed, &gate.store, now).here() {
+                let verdict = judged.decision.verdict;
+                judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
+            }
+        }
+    }
+
     /// Gives back permits, or all of it.
     pub(crate) fn give_back(&mut self, all: bool) {
         let (gate, generation) = (&*self.gate, &*self.generation);
@@ -132,6 +161,15 @@ fn limit_of(generation: &Generation, rule: u32, variant: u32, part: u8) -> (&Lim
 fn debit(store: &MemoryStore, rule: &Rule, key: Key, now: Tick, cells: u32) {
     let room = store.peek(rule, key, now, 0).remaining;
     let _ = store.decide(rule, key, now, cells.min(room));
+}
+
+impl Settling {
+    /// Both, one after the other.
+    pub fn and(mut self, mut next: Settling) -> Settling {
+        // The last is carried out first.
+        next.later.append(&mut self.later);
+        next
+    }
 }
 
 impl Future for Settling {
