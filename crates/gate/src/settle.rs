@@ -1,7 +1,6 @@
 //! What is done about a charge after the response is known: more, less, or nothing.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_config::{Response, Timed};
@@ -9,6 +8,7 @@ use tidegate_core::{Decision, Kind, Receipt, Tick};
 use tidegate_store::{Key, MemoryStore, Rule};
 
 use crate::admission::{Admission, Charged, Judged};
+use crate::answer::Answer;
 use crate::generation::{Generation, Limit};
 
 /// Done at once in this process; for a fleet, when Redis knows.
@@ -30,28 +30,53 @@ impl Admission {
     /// What was charged too much is given back; what was charged too little is charged as far as
     /// there is room. In this process it is done at once; for a fleet it is one more round trip.
     pub fn settle(&mut self, response: &dyn Response) -> Settling {
-        let route = self.route_cost;
-        let generation = Arc::clone(&self.generation);
-        self.settle_each(|judged| {
-            let rule = judged.rule as usize;
-            judged.is_open.then(|| generation.rules.settled(rule, route, response))?
-        })
+        self.adjust(Some(response), |_| None)
     }
 
     /// Charges `cells` instead of what was charged, under every rule without a cost of its own.
     pub fn set_cost(&mut self, cells: u32) -> Settling {
-        self.settle_each(|judged| (!judged.has_own_cost).then_some(cells))
+        self.adjust(None, |answer| (!answer.has_own_cost).then_some(cells))
     }
 
     /// Charges `cells` more, under every rule without a cost of its own.
     pub fn charge_more(&mut self, cells: u32) -> Settling {
-        let more = |judged: &Judged| judged.cost.saturating_add(cells);
-        self.settle_each(|judged| (!judged.has_own_cost).then(|| more(judged)))
+        let more = |answer: &Answer<'_>| answer.cost.saturating_add(cells);
+        self.adjust(None, |answer| (!answer.has_own_cost).then(|| more(answer)))
     }
 
     /// Gives everything back, as if nobody had asked.
     pub fn refund(&mut self) -> Settling {
-        self.settle_each(|_| Some(0))
+        self.adjust(None, |_| Some(0))
+    }
+
+    /// Charges what the response says and, where it says nothing, what `wish` does; both in one go.
+    pub fn adjust(
+        &mut self,
+        response: Option<&dyn Response>,
+        wish: impl Fn(&Answer<'_>) -> Option<u32>,
+    ) -> Settling {
+        let mut later = Settling::default();
+        for index in 0..self.each.len() {
+            let judged = &self.each[index];
+            // Permits stay: they are held, not spent.
+            if self.kind(judged) == Kind::Concurrency || !judged.decision.verdict.passes() {
+                continue;
+            }
+            let ruled = response.and_then(|response| self.ruled(judged, response));
+            // What a response has ruled out stays out.
+            let is_out = response.is_none() && judged.is_open && judged.cost == 0;
+            let wished = || (!is_out).then(|| wish(&self.answer(judged)))?;
+            if let Some(cost) = ruled.or_else(wished).filter(|cost| *cost != judged.cost) {
+                self.settle_one(index, cost, &mut later);
+            }
+        }
+        later
+    }
+
+    /// What a response says of a charge.
+    fn ruled(&self, judged: &Judged, response: &dyn Response) -> Option<u32> {
+        let (rules, rule) = (&self.generation.rules, judged.rule as usize);
+        judged.is_open.then(|| rules.settled(rule, self.route_cost, response))?
     }
 
     /// Whether it holds permits of concurrency rules.
@@ -62,21 +87,6 @@ impl Admission {
     /// Gives back permits of concurrency rules before this is dropped.
     pub fn release(&mut self) {
         self.give_back(false);
-    }
-
-    /// Brings each charge that stands to what it should be. Permits stay: they are held, not spent.
-    fn settle_each(&mut self, wanted: impl Fn(&Judged) -> Option<u32>) -> Settling {
-        let mut later = Settling::default();
-        for index in 0..self.each.len() {
-            let judged = &self.each[index];
-            if self.kind(judged) == Kind::Concurrency || !judged.decision.verdict.passes() {
-                continue;
-            }
-            if let Some(cost) = wanted(judged).filter(|cost| *cost != judged.cost) {
-                self.settle_one(index, cost, &mut later);
-            }
-        }
-        later
     }
 
     fn settle_one(&mut self, index: usize, cost: u32, later: &mut Settling) {
@@ -161,15 +171,6 @@ fn limit_of(generation: &Generation, rule: u32, variant: u32, part: u8) -> (&Lim
 fn debit(store: &MemoryStore, rule: &Rule, key: Key, now: Tick, cells: u32) {
     let room = store.peek(rule, key, now, 0).remaining;
     let _ = store.decide(rule, key, now, cells.min(room));
-}
-
-impl Settling {
-    /// Both, one after the other.
-    pub fn and(mut self, mut next: Settling) -> Settling {
-        // The last is carried out first.
-        next.later.append(&mut self.later);
-        next
-    }
 }
 
 impl Future for Settling {

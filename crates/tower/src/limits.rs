@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 
 use http::HeaderMap;
 use tidegate_core::{Decision, Span};
-use tidegate_gate::{Admission, Settling};
+use tidegate_gate::{Admission, Answer, Response, Settling};
 
 use crate::fields::{self, Wins};
 use crate::seen::Answered;
@@ -46,7 +46,7 @@ struct State {
     wishes: Wishes,
 }
 
-/// What a handler wants, in the order in which it is done.
+/// What a handler wants: everything back, then so much in all, then so much more.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Wishes {
     refund: bool,
@@ -97,18 +97,25 @@ impl Limits {
 }
 
 impl State {
-    fn carry_out(&mut self) -> Option<Settling> {
-        let Wishes { refund, cost, more } = std::mem::take(&mut self.wishes);
-        let refund = refund.then(|| self.admission.refund());
-        let cost = match (cost, more) {
-            (None, 0) => None,
-            (None, more) => Some(self.admission.charge_more(more)),
-            (Some(cost), more) => Some(self.admission.set_cost(cost.saturating_add(more))),
-        };
-        match (refund, cost) {
-            (Some(refund), Some(cost)) => Some(refund.and(cost)),
-            (refund, cost) => refund.or(cost),
+    /// Carries out wishes; what the policy says of the response goes before them. `None` if there
+    /// is nothing to do.
+    fn carry_out(&mut self, response: Option<&dyn Response>) -> Option<Settling> {
+        let wishes = std::mem::take(&mut self.wishes);
+        let is_open = response.is_some() && self.admission.is_open();
+        if !is_open && wishes == Wishes::default() {
+            return None;
         }
+        Some(self.admission.adjust(response, |answer| wishes.cost_of(answer)))
+    }
+}
+
+impl Wishes {
+    fn cost_of(self, answer: &Answer<'_>) -> Option<u32> {
+        if answer.has_own_cost {
+            return self.refund.then_some(0);
+        }
+        let before = if self.refund { 0 } else { answer.cost };
+        Some(self.cost.unwrap_or(before).saturating_add(self.more))
     }
 }
 
@@ -127,20 +134,13 @@ impl InFlight {
         self.0.clone()
     }
 
-    /// Carries out wishes, then what the policy says of the response: it has the last word.
     pub(crate) fn settle(&self, response: &Answered<'_>) -> Option<Settling> {
-        let mut state = self.0.state();
-        let wished = state.carry_out();
-        let ruled = state.admission.is_open().then(|| state.admission.settle(response));
-        match (wished, ruled) {
-            (Some(wished), Some(ruled)) => Some(wished.and(ruled)),
-            (wished, ruled) => wished.or(ruled),
-        }
+        self.0.state().carry_out(Some(response))
     }
 
     /// Carries out what was wished for since.
     pub(crate) fn carry_out(&self) -> Option<Settling> {
-        self.0.state().carry_out()
+        self.0.state().carry_out(None)
     }
 
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
@@ -157,7 +157,7 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        if let Some(mut settling) = state.carry_out() {
+        if let Some(mut settling) = state.carry_out(None) {
             // Nobody is left to wait for Redis: it hears of it if it can be told at once.
             let _ = Pin::new(&mut settling).poll(&mut Context::from_waker(Waker::noop()));
         }
