@@ -135,6 +135,7 @@ impl Admission {
             variant: variant.id(),
             decision: judged.decision,
             cost: judged.cost,
+            has_own_cost: judged.has_own_cost,
             window: timed.window(),
             unit: rule.unit(),
             kind: timed.kind(),

@@ -16,6 +16,8 @@ pub struct Answer<'a> {
     pub decision: Decision,
     /// How many cells were asked for.
     pub cost: u32,
+    /// Whether the rule says itself what a request costs.
+    pub has_own_cost: bool,
     /// The time in which the limit comes back in full.
     pub window: Span,
     /// What is counted.

@@ -1,14 +1,14 @@
 //! What is done about a charge after the response is known: more, less, or nothing.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_config::{Response, Timed};
-use tidegate_core::{Kind, Receipt, Tick};
+use tidegate_core::{Decision, Kind, Receipt, Tick};
 use tidegate_store::{Key, MemoryStore, Rule};
 
 use crate::admission::{Admission, Charged, Judged};
+use crate::answer::Answer;
 use crate::generation::{Generation, Limit};
 
 /// Done at once in this process; for a fleet, when Redis knows.
@@ -30,43 +30,63 @@ impl Admission {
     /// What was charged too much is given back; what was charged too little is charged as far as
     /// there is room. In this process it is done at once; for a fleet it is one more round trip.
     pub fn settle(&mut self, response: &dyn Response) -> Settling {
-        let route = self.route_cost;
-        let generation = Arc::clone(&self.generation);
-        self.settle_each(|judged| {
-            let rule = judged.rule as usize;
-            judged.is_open.then(|| generation.rules.settled(rule, route, response))?
-        })
+        self.adjust(Some(response), |_| None)
     }
 
     /// Charges `cells` instead of what was charged, under every rule without a cost of its own.
     pub fn set_cost(&mut self, cells: u32) -> Settling {
-        self.settle_each(|judged| (!judged.has_own_cost).then_some(cells))
+        self.adjust(None, |answer| (!answer.has_own_cost).then_some(cells))
     }
 
     /// Charges `cells` more, under every rule without a cost of its own.
     pub fn charge_more(&mut self, cells: u32) -> Settling {
-        let more = |judged: &Judged| judged.cost.saturating_add(cells);
-        self.settle_each(|judged| (!judged.has_own_cost).then(|| more(judged)))
+        let more = |answer: &Answer<'_>| answer.cost.saturating_add(cells);
+        self.adjust(None, |answer| (!answer.has_own_cost).then(|| more(answer)))
     }
 
     /// Gives everything back, as if nobody had asked.
     pub fn refund(&mut self) -> Settling {
-        self.settle_each(|_| Some(0))
+        self.adjust(None, |_| Some(0))
     }
 
-    /// Brings each charge that stands to what it should be. Permits stay: they are held, not spent.
-    fn settle_each(&mut self, wanted: impl Fn(&Judged) -> Option<u32>) -> Settling {
+    /// Charges what the response says and, where it says nothing, what `wish` does; both in one go.
+    pub fn adjust(
+        &mut self,
+        response: Option<&dyn Response>,
+        wish: impl Fn(&Answer<'_>) -> Option<u32>,
+    ) -> Settling {
         let mut later = Settling::default();
         for index in 0..self.each.len() {
             let judged = &self.each[index];
+            // Permits stay: they are held, not spent.
             if self.kind(judged) == Kind::Concurrency || !judged.decision.verdict.passes() {
                 continue;
             }
-            if let Some(cost) = wanted(judged).filter(|cost| *cost != judged.cost) {
+            let ruled = response.and_then(|response| self.ruled(judged, response));
+            // What a response has ruled out stays out.
+            let is_out = response.is_none() && judged.is_open && judged.cost == 0;
+            let wished = || (!is_out).then(|| wish(&self.answer(judged)))?;
+            if let Some(cost) = ruled.or_else(wished).filter(|cost| *cost != judged.cost) {
                 self.settle_one(index, cost, &mut later);
             }
         }
         later
+    }
+
+    /// What a response says of a charge.
+    fn ruled(&self, judged: &Judged, response: &dyn Response) -> Option<u32> {
+        let (rules, rule) = (&self.generation.rules, judged.rule as usize);
+        judged.is_open.then(|| rules.settled(rule, self.route_cost, response))?
+    }
+
+    /// Whether it holds permits of concurrency rules.
+    pub fn holds_permits(&self) -> bool {
+        self.verdict.passes() && self.each.iter().any(|it| self.kind(it) == Kind::Concurrency)
+    }
+
+    /// Gives back permits of concurrency rules before this is dropped.
+    pub fn release(&mut self) {
+        self.give_back(false);
     }
 
     fn settle_one(&mut self, index: usize, cost: u32, later: &mut Settling) {
@@ -94,6 +114,25 @@ impl Admission {
             }
         }
         judged.cost = cost;
+    }
+
+    /// Reads anew what is left under each limit; what each said stays.
+    pub(crate) fn look_again(&mut self) {
+        let (gate, generation) = (&*self.gate, &*self.generation);
+        let Some(store) = gate.store.here() else { return };
+        for judged in &mut self.each {
+            let key = match &judged.charged {
+                #[cfg(feature = "redis")]
+                Charged::Fleet(_) => continue,
+                Charged::Here { key, .. } => key,
+            };
+            let now = gate.clock.now();
+            let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
+            if let Some(rule) = limit.present(timed, &gate.store, now).here() {
+                let verdict = judged.decision.verdict;
+                judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
+            }
+        }
     }
 
     /// Gives back permits, or all of it.

@@ -43,6 +43,7 @@ impl Admission {
             && deadline < by
         {
             self.give_back(true);
+            self.look_again();
             let retry_after = Span::from_micros(by.get() - deadline.get());
             self.verdict = Verdict::Deny { retry_after };
             let delayed =

@@ -1,0 +1,42 @@
+//! The gate's fields as headers of a response.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use tidegate_gate::{Admission, Field};
+
+/// Whose value counts where a response has a field already.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Wins {
+    /// Ours: only we know what is left.
+    Ours,
+    /// Theirs: whoever wrote the refusal has thought of it.
+    Theirs,
+}
+
+/// Adds what the client is told.
+pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) {
+    admission.fields(|field, text| {
+        let Some(name) = name(field) else { return };
+        if wins == Wins::Theirs && headers.contains_key(&name) {
+            return;
+        }
+        // Rules with odd names cannot be read from a file; should one be odd, it is not told.
+        if let Ok(value) = HeaderValue::from_str(text) {
+            headers.insert(name, value);
+        }
+    });
+}
+
+fn name(field: Field) -> Option<HeaderName> {
+    Some(match field {
+        Field::Fallback => const { HeaderName::from_static("x-ratelimit-fallback") },
+        Field::RateLimit => const { HeaderName::from_static("ratelimit") },
+        Field::RateLimitPolicy => const { HeaderName::from_static("ratelimit-policy") },
+        Field::RetryAfter => header::RETRY_AFTER,
+        Field::XLimit => const { HeaderName::from_static("x-ratelimit-limit") },
+        Field::XRemaining => const { HeaderName::from_static("x-ratelimit-remaining") },
+        Field::XReset => const { HeaderName::from_static("x-ratelimit-reset") },
+        Field::XResource => const { HeaderName::from_static("x-ratelimit-resource") },
+        Field::XUsed => const { HeaderName::from_static("x-ratelimit-used") },
+        other => HeaderName::from_bytes(other.name().as_bytes()).ok()?,
+    })
+}

@@ -1,0 +1,179 @@
+//! A request on its way: decided, held back, served, settled.
+//!
+//! Dropped at any point it leaves nothing behind: whoever is held back leaves the queue, and permits
+//! come back.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use pin_project_lite::pin_project;
+use tidegate_gate::{Admission, Admit, Settling, Start};
+use tower_service::Service;
+
+use crate::body::LimitedBody;
+use crate::deadline;
+use crate::layer::Shared;
+use crate::limits::InFlight;
+use crate::refusal;
+use crate::seen::{Answered, Seen};
+use crate::service::take_ready;
+
+pin_project! {
+    /// The response to a request, to come.
+    #[must_use = "a future does nothing until it is awaited"]
+    pub struct ResponseFuture<S, B>
+    where
+        S: Service<Request<B>>,
+    {
+        #[pin]
+        stage: Stage<S, B, S::Future, S::Response>,
+    }
+}
+
+pin_project! {
+    #[project = StageProjected]
+    enum Stage<S, B, F, R> {
+        Deciding { admit: Admit, shared: Arc<Shared>, asked: Option<(S, Request<B>)> },
+        Waiting { start: Start, asked: Option<(S, Request<B>)> },
+        // In this order: what is served is dropped before its permits come back.
+        Serving { #[pin] future: F, in_flight: Option<InFlight> },
+        Settling { settling: Settling, served: Option<(R, InFlight)> },
+        Refused { response: Option<Response<Bytes>> },
+    }
+}
+
+impl<S, B> ResponseFuture<S, B>
+where
+    S: Service<Request<B>> + Clone,
+{
+    pub(crate) fn deciding(
+        shared: Arc<Shared>,
+        admit: Admit,
+        service: S,
+        request: Request<B>,
+    ) -> ResponseFuture<S, B> {
+        let asked = Some((service, request));
+        ResponseFuture { stage: Stage::Deciding { admit, shared, asked } }
+    }
+
+    pub(crate) fn decided(
+        shared: &Shared,
+        admission: Admission,
+        service: &mut S,
+        request: Request<B>,
+    ) -> ResponseFuture<S, B> {
+        ResponseFuture { stage: Stage::decided(shared, admission, service, request) }
+    }
+}
+
+impl<S, B> Stage<S, B, S::Future, S::Response>
+where
+    S: Service<Request<B>> + Clone,
+{
+    /// What comes after a decision. `service` is ready.
+    fn decided(
+        shared: &Shared,
+        mut admission: Admission,
+        service: &mut S,
+        request: Request<B>,
+    ) -> Self {
+        if admission.delay().is_some()
+            && let Some(deadline) = deadline::of(request.headers(), request.extensions())
+        {
+            admission = admission.within(deadline);
+        }
+        if !admission.verdict().passes() {
+            let response = Some(refusal::respond(shared, &admission, Seen::new(&request)));
+            return Stage::Refused { response };
+        }
+        if admission.delay().is_some() {
+            let asked = Some((take_ready(service), request));
+            return Stage::Waiting { start: admission.start(), asked };
+        }
+        Stage::serving(admission, service, request)
+    }
+
+    fn serving(admission: Admission, service: &mut S, mut request: Request<B>) -> Self {
+        let in_flight = InFlight::new(admission);
+        request.extensions_mut().insert(in_flight.limits());
+        Stage::Serving { future: service.call(request), in_flight: Some(in_flight) }
+    }
+}
+
+impl<S, B, R> Future for ResponseFuture<S, B>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+{
+    type Output = Result<Response<LimitedBody<R>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        const DONE: &str = "not polled after it was done";
+        let mut this = self.project();
+        loop {
+            let next = match this.stage.as_mut().project() {
+                StageProjected::Deciding { admit, shared, asked } => {
+                    let admission = ready!(Pin::new(admit).poll(context));
+                    let (mut service, request) = asked.take().expect(DONE);
+                    Stage::decided(shared, admission, &mut service, request)
+                }
+                StageProjected::Waiting { start, asked } => {
+                    let admission = ready!(Pin::new(start).poll(context));
+                    let (mut service, request) = asked.take().expect(DONE);
+                    Stage::serving(admission, &mut service, request)
+                }
+                StageProjected::Serving { future, in_flight } => {
+                    let response = ready!(future.poll(context));
+                    let in_flight = in_flight.take().expect(DONE);
+                    let response = response?;
+                    let (status, headers) = (response.status(), response.headers());
+                    match in_flight.settle(&Answered { status, headers }) {
+                        None => return Poll::Ready(Ok(served(response, in_flight))),
+                        Some(settling) => {
+                            Stage::Settling { settling, served: Some((response, in_flight)) }
+                        }
+                    }
+                }
+                StageProjected::Settling { settling, served: done } => {
+                    ready!(Pin::new(settling).poll(context));
+                    let (response, in_flight) = done.take().expect(DONE);
+                    return Poll::Ready(Ok(served(response, in_flight)));
+                }
+                StageProjected::Refused { response } => {
+                    let response = response.take().expect(DONE);
+                    return Poll::Ready(Ok(response.map(LimitedBody::ours)));
+                }
+            };
+            this.stage.set(next);
+        }
+    }
+}
+
+/// The service's response, with what the client is told.
+fn served<R>(mut response: Response<R>, in_flight: InFlight) -> Response<LimitedBody<R>> {
+    in_flight.write(response.headers_mut());
+    if in_flight.minds_the_body() {
+        response.map(|body| LimitedBody::in_flight(body, in_flight))
+    } else {
+        response.map(LimitedBody::theirs)
+    }
+}
+
+impl<S, B> fmt::Debug for ResponseFuture<S, B>
+where
+    S: Service<Request<B>>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match &self.stage {
+            Stage::Deciding { .. } => "deciding",
+            Stage::Waiting { .. } => "waiting",
+            Stage::Serving { .. } => "serving",
+            Stage::Settling { .. } => "settling",
+            Stage::Refused { .. } => "refused",
+        };
+        f.debug_struct("ResponseFuture").field("stage", &stage).finish()
+    }
+}

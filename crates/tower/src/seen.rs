@@ -1,0 +1,172 @@
+//! A request and a response as the gate sees them.
+//!
+//! Nothing is copied: rules look up what they ask for, where it is.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::{Extensions, HeaderMap, Method, StatusCode, Uri, header};
+use tidegate_gate::{Request, Response, without_port};
+
+use crate::attributes::{Attributes, Peer};
+
+/// All of a request but its body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) uri: &'a Uri,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) extensions: &'a Extensions,
+}
+
+/// All of a response but its body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answered<'a> {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+impl<'a> Seen<'a> {
+    pub(crate) fn new<B>(request: &'a http::Request<B>) -> Seen<'a> {
+        Seen {
+            method: request.method(),
+            uri: original_uri(request.extensions()).unwrap_or_else(|| request.uri()),
+            headers: request.headers(),
+            extensions: request.extensions(),
+        }
+    }
+}
+
+/// What the client asked for. Where routers are nested, a request's own is only the rest of it, and
+/// policies are written for the whole.
+fn original_uri(extensions: &Extensions) -> Option<&Uri> {
+    #[cfg(feature = "axum")]
+    if let Some(original) = extensions.get::<::axum::extract::OriginalUri>() {
+        return Some(&original.0);
+    }
+    let _ = extensions;
+    None
+}
+
+impl Request for Seen<'_> {
+    fn method(&self) -> &str {
+        self.method.as_str()
+    }
+
+    fn host(&self) -> &str {
+        if let Some(host) = self.uri.host() {
+            return host;
+        }
+        let host = self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        without_port(host.unwrap_or_default())
+    }
+
+    fn path(&self) -> &str {
+        self.uri.path()
+    }
+
+    fn query(&self) -> Option<&str> {
+        self.uri.query()
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers.get(name).map(http::HeaderValue::as_bytes)
+    }
+
+    fn header_lines<'b>(&'b self, name: &str, each: &mut dyn FnMut(&'b [u8])) {
+        self.headers.get_all(name).iter().for_each(|line| each(line.as_bytes()));
+    }
+
+    fn peer(&self) -> Option<IpAddr> {
+        let peer = peer(self.extensions);
+        if peer.is_none() {
+            warn_of_no_peer();
+        }
+        peer
+    }
+
+    fn attribute(&self, name: &str) -> Option<&str> {
+        self.extensions.get::<Attributes>()?.get(name)
+    }
+}
+
+impl Response for Answered<'_> {
+    fn status(&self) -> u16 {
+        self.status.as_u16()
+    }
+
+    fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers.get(name).map(http::HeaderValue::as_bytes)
+    }
+}
+
+fn peer(extensions: &Extensions) -> Option<IpAddr> {
+    if let Some(Peer(peer)) = extensions.get() {
+        return Some(*peer);
+    }
+    #[cfg(feature = "axum")]
+    if let Some(connected) = extensions.get::<::axum::extract::ConnectInfo<std::net::SocketAddr>>()
+    {
+        return Some(connected.0.ip());
+    }
+    #[cfg(feature = "tonic")]
+    if let Some(connected) = extensions.get::<tonic::transport::server::TcpConnectInfo>() {
+        return connected.remote_addr().map(|address| address.ip());
+    }
+    None
+}
+
+/// Says once what is missing: without addresses, strangers share one quota.
+fn warn_of_no_peer() {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if !IS_SAID.load(Ordering::Relaxed) && !IS_SAID.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            "no address of the client is known, so all of them count as one: with axum, serve \
+             `app.into_make_service_with_connect_info::<SocketAddr>()` and turn on the feature \
+             `axum`; with tonic, turn on the feature `tonic`; otherwise put a \
+             `tidegate_tower::Peer` into the extensions of each request"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(uri: &str, header: Option<&[u8]>) -> String {
+        let mut request = http::Request::builder().uri(uri);
+        if let Some(header) = header {
+            request = request.header("host", header);
+        }
+        let request = request.body(()).unwrap();
+        Request::host(&Seen::new(&request)).to_owned()
+    }
+
+    #[test]
+    fn a_host_has_no_port() {
+        assert_eq!(host("/", Some(b"a.example:80")), "a.example");
+        assert_eq!(host("/", Some(b"[::1]:80")), "[::1]");
+        assert_eq!(host("http://b.example:80/", Some(b"a.example")), "b.example");
+        assert_eq!(host("http://[::1]:80/", None), "[::1]");
+        assert_eq!(host("/", Some(b"\xff")), "");
+        assert_eq!(host("/", None), "");
+    }
+
+    #[test]
+    fn our_own_peer_goes_first() {
+        let mut request = http::Request::new(());
+        assert_eq!(Seen::new(&request).peer(), None);
+        let address = IpAddr::from([192, 0, 2, 1]);
+        request.extensions_mut().insert(Peer(address));
+        assert_eq!(Seen::new(&request).peer(), Some(address));
+    }
+
+    #[test]
+    fn a_header_has_lines() {
+        let request = http::Request::builder().header("a", "1").header("a", "2").body(()).unwrap();
+        let (seen, mut lines) = (Seen::new(&request), Vec::new());
+        seen.header_lines("a", &mut |line| lines.push(line));
+        assert_eq!(lines, [b"1", b"2"]);
+        assert_eq!(Request::header(&seen, "b"), None);
+    }
+}

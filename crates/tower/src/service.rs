@@ -1,0 +1,69 @@
+//! The service: decides in `call`, so that being ready costs nobody anything.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tidegate_gate::Gate;
+use tower_service::Service;
+
+use crate::body::LimitedBody;
+use crate::future::ResponseFuture;
+use crate::layer::Shared;
+use crate::seen::Seen;
+
+/// A service with a gate in front; made by a [`TidegateLayer`](crate::TidegateLayer).
+#[derive(Clone, Debug)]
+pub struct TidegateService<S> {
+    inner: S,
+    shared: Arc<Shared>,
+}
+
+impl<S> TidegateService<S> {
+    pub(crate) fn new(inner: S, shared: Arc<Shared>) -> TidegateService<S> {
+        TidegateService { inner, shared }
+    }
+
+    /// The gate that decides.
+    pub fn gate(&self) -> &Gate {
+        &self.shared.gate
+    }
+
+    /// The service behind the gate.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for TidegateService<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone,
+{
+    type Response = Response<LimitedBody<R>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, B>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> ResponseFuture<S, B> {
+        let admit = self.shared.gate.admit(&Seen::new(&request));
+        match admit.ready() {
+            Ok(admission) => {
+                ResponseFuture::decided(&self.shared, admission, &mut self.inner, request)
+            }
+            Err(admit) => {
+                let shared = Arc::clone(&self.shared);
+                ResponseFuture::deciding(shared, admit, take_ready(&mut self.inner), request)
+            }
+        }
+    }
+}
+
+/// Takes out the service that was polled until it was ready, and leaves one that was not: only the
+/// former may be called.
+pub(crate) fn take_ready<S: Clone>(service: &mut S) -> S {
+    let another = service.clone();
+    std::mem::replace(service, another)
+}

@@ -1,0 +1,133 @@
+//! Requests in flight: a permit lasts for as long as the response is being sent.
+
+mod support;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::{pending, ready};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use support::{at_once, call, gate, header, limited, poll, request, status, text};
+use tidegate_tower::{Gate, Limits, TidegateLayer};
+use tower::{Layer, Service, service_fn};
+
+const ONE: &str = "rules: [{ name: busy, key: ip, algorithm: concurrency, limit: 1 in flight }]";
+
+/// A body that comes in pieces, and fails at the end if it is to.
+#[derive(Clone, Debug)]
+struct Pieces(VecDeque<Result<&'static str, &'static str>>);
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = &'static str;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, &'static str>>> {
+        let piece = self.0.pop_front();
+        Poll::Ready(piece.map(|piece| piece.map(|text| Frame::data(text.into()))))
+    }
+}
+
+type Served = Response<Pieces>;
+
+fn in_pieces(
+    gate: &Gate,
+) -> impl Service<
+    Request<()>,
+    Response = Response<tidegate_tower::LimitedBody<Pieces>>,
+    Error = Infallible,
+> + use<> {
+    let pieces = Pieces([Ok("one"), Ok("two")].into());
+    let serve =
+        move |_: Request<()>| ready(Ok::<Served, Infallible>(Response::new(pieces.clone())));
+    TidegateLayer::new(gate.clone()).layer(service_fn(serve))
+}
+
+fn next<R: Body + Unpin>(body: &mut R) -> Option<Result<Frame<R::Data>, R::Error>> {
+    at_once(std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)))
+}
+
+#[test]
+fn a_permit_lasts_until_the_body_ends() {
+    let (gate, _) = gate(ONE);
+    let mut service = in_pieces(&gate);
+    let response = call(&mut service, request("/"));
+    assert_eq!(header(&response, "x-ratelimit-remaining"), Some("0"));
+    let mut body = response.into_body();
+    for _ in 0..2 {
+        assert_eq!(status(&mut service, request("/")), 429);
+        assert!(next(&mut body).is_some());
+    }
+    assert_eq!(status(&mut service, request("/")), 429);
+    assert!(next(&mut body).is_none());
+    assert_eq!(status(&mut service, request("/")), 200, "though the body is not dropped yet");
+    assert!(next(&mut body).is_none());
+}
+
+#[test]
+fn a_permit_comes_back_when_the_body_is_dropped() {
+    let (gate, _) = gate(ONE);
+    let mut service = in_pieces(&gate);
+    let mut body = call(&mut service, request("/")).into_body();
+    assert!(next(&mut body).is_some());
+    assert_eq!(status(&mut service, request("/")), 429);
+    drop(body);
+    assert_eq!(status(&mut service, request("/")), 200);
+}
+
+#[test]
+fn a_permit_comes_back_when_the_client_goes_away() {
+    let (gate, _) = gate(ONE);
+    let mut stuck = TidegateLayer::new(gate.clone())
+        .layer(service_fn(|_: Request<()>| pending::<Result<Served, Infallible>>()));
+    let mut waits = stuck.call(request("/"));
+    assert!(poll(&mut waits).is_pending());
+    assert_eq!(status(&mut in_pieces(&gate), request("/")), 429);
+    drop(waits);
+    assert_eq!(status(&mut in_pieces(&gate), request("/")), 200);
+}
+
+#[test]
+fn a_permit_comes_back_although_somebody_still_has_the_limits() {
+    let (gate, _) = gate(ONE);
+    let (kept, keeper) = std::sync::mpsc::channel::<Limits>();
+    let mut service = TidegateLayer::new(gate.clone()).layer(service_fn(move |it: Request<()>| {
+        kept.send(it.extensions().get::<Limits>().unwrap().clone()).unwrap();
+        ready(Ok::<Served, Infallible>(Response::new(Pieces([Ok("one")].into()))))
+    }));
+    let body = call(&mut service, request("/")).into_body();
+    assert_eq!(status(&mut in_pieces(&gate), request("/")), 429);
+    assert_eq!(text(body), "one");
+    assert_eq!(status(&mut in_pieces(&gate), request("/")), 200);
+    assert_eq!(keeper.recv().unwrap().each()[0].name, "busy");
+}
+
+#[test]
+fn a_permit_lasts_while_an_error_is_told() {
+    let (gate, _) = gate(ONE);
+    let pieces = Pieces([Ok("one"), Err("broken")].into());
+    let mut service = TidegateLayer::new(gate.clone()).layer(service_fn(move |_: Request<()>| {
+        ready(Ok::<Served, Infallible>(Response::new(pieces.clone())))
+    }));
+    let mut body = call(&mut service, request("/")).into_body();
+    assert!(next(&mut body).unwrap().is_ok());
+    assert_eq!(next(&mut body).unwrap().unwrap_err(), "broken");
+    drop(body);
+    assert_eq!(status(&mut in_pieces(&gate), request("/")), 200);
+}
+
+#[test]
+fn a_refusal_takes_no_permit() {
+    let (mut service, _, _) = limited(ONE);
+    let held = call(&mut service, request("/"));
+    let refused: Vec<_> = (0..3).map(|_| call(&mut service, request("/"))).collect();
+    assert!(refused.iter().all(|response| response.status() == 429));
+    drop(held);
+    assert_eq!(status(&mut service, request("/")), 200, "though refusals are still being sent");
+}
