@@ -1,7 +1,7 @@
-//! The command line, read by hand: four commands and three switches.
+//! The command line, read by hand: five commands and three switches.
 
-use crate::memory;
 use crate::setting::Effort;
+use crate::{layer, memory};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Args {
@@ -14,6 +14,11 @@ pub(crate) struct Args {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Decide,
+    Layer,
+    /// What `layer` starts for each contender.
+    LayerChild {
+        contender: String,
+    },
     Memory,
     /// What `memory` starts for each subject.
     MemoryChild {
@@ -34,9 +39,15 @@ impl Args {
             args.command = child(&words.collect::<Vec<_>>())?;
             return Ok(args);
         }
+        if words.peek().is_some_and(|word| word == layer::CHILD) {
+            let contender = words.nth(1).ok_or("which contender is to be served?")?;
+            args.command = Command::LayerChild { contender };
+            return Ok(args);
+        }
         for word in words {
             match word.as_str() {
                 "decide" => args.command = Command::Decide,
+                "layer" => args.command = Command::Layer,
                 "memory" => args.command = Command::Memory,
                 "pause" => args.command = Command::Pause,
                 "redis" => args.command = Command::Redis,
@@ -69,6 +80,8 @@ Usage: cargo run --profile bench -p tidegate-bench -- <command> [switches]
 
 Commands:
   decide   Nanoseconds for one decision, and the ratio to governor's, under eight workloads
+  layer    An axum service with a policy in front of it, beside none and beside tower_governor,
+           and a policy of ten thousand rules beside one of ten; needs wrk
   memory   Resident bytes for each key, every subject in a process of its own
   pause    The longest single call while ten million keys come and go,
            and what ten million idle keys cost a busy one

@@ -1,7 +1,7 @@
 //! Tidegate beside its peers: the same work, in the same run.
 //!
-//! `subject` holds what is measured, `workload` the traffic; `decide`, `memory`, `pause`
-//! and `redis` are the commands. Start with `--help`.
+//! `subject` holds what is measured, `workload` the traffic; `decide`, `layer`, `memory`,
+//! `pause` and `redis` are the commands. Start with `--help`.
 
 #![expect(
     clippy::print_stdout,
@@ -15,6 +15,7 @@ mod figure;
 mod histogram;
 mod idle;
 mod key;
+mod layer;
 mod machine;
 mod memory;
 mod order;
@@ -61,7 +62,12 @@ fn run(args: &Args) -> Result<bool> {
             println!("{}", memory::child(subject, *keys)?);
             return Ok(true);
         }
+        Command::LayerChild { contender } => {
+            layer::serve(contender)?;
+            return Ok(true);
+        }
         Command::Decide => ("decide", decide::run(args.effort)),
+        Command::Layer => ("layer", layer::run(args.effort)?),
         Command::Memory => ("memory", memory::run(args.effort)?),
         Command::Pause => ("pause", pause::run(args.effort)?),
         Command::Redis => ("redis", self::redis::run(args.effort)?),

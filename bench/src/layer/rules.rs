@@ -9,7 +9,7 @@ use tidegate_gate::{Gate, Rules, Sample};
 use crate::figure::{Figure, Target, Unit};
 use crate::report::{Report, Table};
 use crate::setting::Effort;
-use crate::statistics::{Spread, float, median, nanos_each};
+use crate::statistics::{Spread, median, nanos_each};
 use crate::timer;
 
 /// Adds the table and its figures.
@@ -41,7 +41,13 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
         "One decision by three matching rules: nanoseconds".to_owned(),
         &["rules in the file", "ns", "of ten rules", "least..greatest", "ms to read the file"],
     );
-    table.add(vec![FEW.to_string(), format!("{:.0}", median(&times_few)), "1".into(), String::new(), String::new()]);
+    table.add(vec![
+        FEW.to_string(),
+        format!("{:.0}", median(&times_few)),
+        "1".into(),
+        String::new(),
+        String::new(),
+    ]);
     table.add(vec![
         MANY.to_string(),
         format!("{:.0}", median(&times_many)),
@@ -62,7 +68,6 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
         unit: Unit::Microseconds,
         target: Target::AtMost(1e6),
     });
-    let _ = float;
     Ok(())
 }
 
@@ -83,8 +88,11 @@ pub(super) fn policy(count: usize) -> String {
             2 => format!("{{ host: team-{other}.example.com }}"),
             _ => format!("{{ header: {{ x-team: team-{other} }} }}"),
         };
-        let _ = writeln!(text, "  - name: team-{other}\n    match: {matches}\n    key: [client]\n    \
-            algorithm: token-bucket\n    limit: 1000/min\n    burst: 100");
+        let _ = writeln!(
+            text,
+            "  - name: team-{other}\n    match: {matches}\n    key: [client]\n    \
+            algorithm: token-bucket\n    limit: 1000/min\n    burst: 100"
+        );
     }
     text
 }

@@ -17,8 +17,7 @@ const ROUND: Duration = Duration::from_secs(3);
 /// Adds the table and its figures.
 pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
     let rounds = if effort == Effort::Quick { 1 } else { ROUNDS };
-    let served: Vec<Served> =
-        CONTENDERS.into_iter().map(Served::start).collect::<Result<_>>()?;
+    let served: Vec<Served> = CONTENDERS.into_iter().map(Served::start).collect::<Result<_>>()?;
     let mut rates = vec![Vec::new(); CONTENDERS.len()];
     for service in &served {
         service.load(Duration::from_secs(1))?;

@@ -141,7 +141,7 @@ impl Admit {
     #[inline]
     pub fn ready(self) -> Result<Admission, Admit> {
         match self.0 {
-            Admitting::Here(admission) => Ok(*admission),
+            Admitting::Here(admission) => Ok(admission),
             #[cfg(feature = "redis")]
             Admitting::Fleet(future) => Err(Admit(Admitting::Fleet(future))),
             Admitting::Done => Err(self),
