@@ -9,7 +9,11 @@ use crate::cargo::cargo;
 
 /// Runs one measurement; its output and its exit code are the benchmark's own.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
-    let mut command = cargo(root, &call(args)?);
+    let call = call(args)?;
+    if args.iter().any(|arg| arg == "layer") {
+        crate::servers::install_load()?;
+    }
+    let mut command = cargo(root, &call);
     let status = command.status().context("cargo does not start")?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
@@ -17,7 +21,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
 
 fn call(args: &[String]) -> Result<Vec<&str>> {
     if args.is_empty() {
-        bail!("bench needs to know what to measure: decide, memory, pause or redis");
+        bail!("bench needs to know what to measure: decide, layer, memory, pause or redis");
     }
     let mut call =
         vec!["run", "--profile", "bench", "--locked", "--package", "tidegate-bench", "--"];

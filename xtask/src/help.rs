@@ -17,7 +17,7 @@ Usage: cargo xtask <command>
   tidy       Only the house rules: dependency arrows, rooms, file form, names, documents.
              Needs git. Seconds.
 
-  bench <decide|memory|pause|redis> [args...]
+  bench <decide|layer|memory|pause|redis> [args...]
              Tidegate beside its peers, in one run; `redis` beside published scripts, on a
              server that it starts. Needs an idle machine. Minutes to build the peers, then
              as long as the measurement says: `redis` three minutes.
@@ -45,6 +45,6 @@ mod tests {
 
     #[test]
     fn every_measurement_is_taught() {
-        assert!(HELP.contains("bench <decide|memory|pause|redis>"));
+        assert!(HELP.contains("bench <decide|layer|memory|pause|redis>"));
     }
 }

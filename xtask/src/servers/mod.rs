@@ -31,6 +31,11 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Installs what makes load for a measurement.
+pub(crate) fn install_load() -> Result<()> {
+    system::install_load()
+}
+
 /// Where a program is in `PATH`.
 fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;

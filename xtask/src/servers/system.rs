@@ -1,6 +1,6 @@
 //! Programs from the system's packages.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -19,21 +19,40 @@ const NEEDS: [Need; 2] = [
     Need { program: "openssl", package: "openssl", why: "tests make certificates for TLS" },
 ];
 
-/// Installs by `apt-get` what is not in `PATH`, or says what to install by hand.
+/// What only the measurement of the layer needs.
+const LOAD: [Need; 2] = [
+    Need { program: "wrk", package: "wrk", why: "it makes the load" },
+    Need { program: "taskset", package: "util-linux", why: "service and load have a core each" },
+];
+
+/// Installs what tests need.
 pub(super) fn install_missing() -> Result<()> {
-    let missing: Vec<&Need> = NEEDS.iter().filter(|need| find(need.program).is_none()).collect();
+    for (need, path) in NEEDS.iter().zip(install_of(&NEEDS)?) {
+        println!("servers: {} is there: {}", need.program, path.display());
+    }
+    Ok(())
+}
+
+/// Installs what a measurement under load needs. Says nothing if it is there: a measurement may be
+/// read by a machine.
+pub(super) fn install_load() -> Result<()> {
+    install_of(&LOAD).map(drop)
+}
+
+/// Installs by `apt-get` what is not in `PATH`, or says what to install by hand.
+fn install_of(needs: &[Need]) -> Result<Vec<PathBuf>> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| find(need.program).is_none()).collect();
     if !missing.is_empty() {
         if let Some(obstacle) = obstacle() {
             bail!("{}", by_hand(&missing, obstacle));
         }
         install(&missing)?;
     }
-    for need in &NEEDS {
-        let path = find(need.program)
-            .with_context(|| format!("`{}` is still not in PATH; put it there", need.program))?;
-        println!("servers: {} is there: {}", need.program, path.display());
-    }
-    Ok(())
+    let there = |need: &Need| {
+        let path = find(need.program);
+        path.with_context(|| format!("`{}` is still not in PATH; put it there", need.program))
+    };
+    needs.iter().map(there).collect()
 }
 
 /// Why we cannot install anything ourselves.
