@@ -67,7 +67,7 @@ const STEPS: &[Step] = &[
         title: "clippy",
         work: Work::Cargo {
             call: "clippy --workspace --exclude tidegate-bench --all-targets \
-                   --features tidegate/redis --locked \
+                   --features tidegate/redis,tidegate/axum,tidegate/tonic --locked \
                    -- -D warnings",
             env: Env::Plain,
         },
@@ -76,7 +76,8 @@ const STEPS: &[Step] = &[
     Step {
         title: "tests",
         work: Work::Tests {
-            call: "test --workspace --exclude tidegate-bench --features tidegate/redis --locked",
+            call: "test --workspace --exclude tidegate-bench \
+                   --features tidegate/redis,tidegate/axum,tidegate/tonic --locked",
             env: Env::Plain,
         },
     },
@@ -90,8 +91,8 @@ const STEPS: &[Step] = &[
     Step {
         title: "docs",
         work: Work::Cargo {
-            call: "doc --workspace --exclude tidegate-bench --features tidegate/redis --lib \
-                   --no-deps --locked",
+            call: "doc --workspace --exclude tidegate-bench \
+                   --features tidegate/redis,tidegate/axum,tidegate/tonic --lib --no-deps --locked",
             env: Env::StrictDocs,
         },
     },

@@ -10,6 +10,13 @@ pub use tidegate_store::{
     WakeId,
 };
 
+/// Decisions by a policy file.
+#[cfg(feature = "policy")]
+pub use tidegate_gate as policy;
+/// A policy file in front of a tower service: axum, tonic, hyper.
+#[cfg(feature = "tower")]
+pub use tidegate_tower as tower;
+
 /// The same decisions for a fleet, on Redis or Valkey.
 #[cfg(feature = "redis")]
 pub use tidegate_redis as redis;
