@@ -35,6 +35,8 @@ mod zone;
 
 #[cfg(test)]
 mod chance;
+#[cfg(test)]
+mod conforms;
 
 pub use self::address::Group;
 pub use self::attribute::Attribute;

@@ -34,8 +34,8 @@ pub struct Suite {
     tests: Vec<Test>,
 }
 
-/// A place in the file of a suite.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// A place in the file of a suite. They are in the order of the file.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Place(Span);
 
 /// A test: requests that follow each other.
@@ -255,3 +255,6 @@ impl Response for Answered {
         found.map(|(_, value)| value.as_bytes())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,24 +50,31 @@ pub(super) static STEP: Table = Table {
     about: "A request and what it has to come to, or a wait.",
     fields: table_fields! {
         "wait": DURATION, "Goes on by this time, before anything is sent.";
-        "at": DURATION, "Goes on to this time after the start of the test, before anything is sent.";
+        "at": DURATION,
+            "Goes on to this time after the start of the test, before anything is sent.";
         "send": LINE, "The request: `GET /search?q=x`.";
         "header": VALUES, "Its headers; a list is one line for each.";
         "from": ADDRESS, "The address at the other end of the connection.";
         "attribute": ATTRIBUTES, "What the application itself knows of it.";
-        "times": Takes::Count { min: 1, max: super::TIMES_MAX }, "How often it is sent; once unless said.";
+        "times": Takes::Count { min: 1, max: super::TIMES_MAX },
+            "How often it is sent; once unless said.";
         "every": DURATION, "How much time is between them; none unless said.";
-        "takes": DURATION, "How long it is under way once it may start, for limits of what is in flight.";
-        "respond": Takes::Table(&RESPOND), "How it is answered, for rules that count by the response.";
+        "takes": DURATION,
+            "How long it is under way once it may start, for limits of what is in flight.";
+        "respond": Takes::Table(&RESPOND),
+            "How it is answered, for rules that count by the response.";
         "expect": Takes::OneOf(&ENDS),
             "What each of them comes to. What else is expected has to hold for the last of them. \
              `never` is a request that costs more than a limit ever allows.";
         "by": RULES, "The rules that refuse it: these and no others.";
-        "shadow": RULES, "The rules in shadow that would have refused it: these and no others, or `none`.";
+        "shadow": RULES,
+            "The rules in shadow that would have refused it: these and no others, or `none`.";
         "rules": RULES, "The rules that are for it, in any order: these and no others, or `none`.";
         "retry_after": DURATION, "For `deny`: after which time it would pass, exactly.";
         "delay": DURATION, "For `delay`: for how long it is held back, exactly.";
-        "remaining": COUNTS, "How many cells are left of the limit closest to refusing; or of each rule by its name.";
+        "remaining": COUNTS,
+            "How many cells are left of the limit closest to refusing; or of each rule by its \
+             name.";
         "cost": COUNTS, "How many cells it takes of every limit; or of each rule by its name.";
     },
 };
