@@ -50,8 +50,10 @@ struct Came {
     cells: BTreeMap<String, (u32, u32)>,
 }
 
-/// Runs a test of a [`Suite`](crate::Suite). The first step that does not come as expected ends it; what was
-/// expected of that step is all told.
+/// Runs a test of a [`Suite`](crate::Suite).
+///
+/// The first step that does not come as expected ends it; all that was expected of that step is
+/// told.
 pub fn try_out(test: &Test, rules: Rules) -> Result<Vec<Unmet>, OpenError> {
     let clock = Arc::new(ManualClock::new());
     clock.advance(test.start.since(Tick::from_micros(0)));
@@ -217,6 +219,7 @@ impl Came {
         if let Some(expected) = &last.cost {
             self.unlike_cost(expected, &mut unlike);
         }
+        unlike.sort_by_key(|(at, _)| *at);
         unlike
     }
 
@@ -292,3 +295,6 @@ fn when(after: Span, nth: u32, times: u32) -> String {
     };
     if times == 1 { when } else { format!("request {nth} of {times}, {when}") }
 }
+
+#[cfg(test)]
+mod tests;
