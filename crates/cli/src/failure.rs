@@ -6,8 +6,13 @@ use std::process::ExitCode;
 /// Why the command did not do what it was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// It was asked for something that makes no sense. The text says what to ask instead.
-    Usage(String),
+    /// It was asked for something that makes no sense.
+    Usage {
+        /// The subcommand whose help is of use.
+        command: &'static str,
+        /// What to ask instead.
+        text: String,
+    },
     /// The world did not let it.
     World(anyhow::Error),
 }
@@ -19,8 +24,8 @@ impl Failure {
     /// Tells the user, and turns into an exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (text, code) = match self {
-            Failure::Usage(text) => {
-                let help = "For more information, try 'tidegate simulate --help'.";
+            Failure::Usage { command, text } => {
+                let help = format!("For more information, try 'tidegate {command} --help'.");
                 (format!("error: {text}\n\n{help}\n"), Failure::USAGE)
             }
             Failure::World(error) => (format!("error: {error:#}\n"), 1),

@@ -1,22 +1,26 @@
-//! The `tidegate` command: `simulate` compares algorithms in virtual time, `explain` tells what
-//! they are for. Without a subcommand it runs the default comparison.
+//! The `tidegate` command: `check` looks at policy files and runs their tests, `schema` is for
+//! editors, `simulate` compares algorithms in virtual time, `explain` tells what they are for.
+//! Without a subcommand it runs the default comparison.
 
+mod check;
+mod done;
 mod explain;
 mod failure;
 mod json;
 mod picture;
 mod quantity;
+mod schema;
 mod simulate;
 mod table;
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::done::Done;
 use crate::failure::Failure;
 
-/// Exact rate limiting, tried out in virtual time.
+/// Exact rate limiting: policies checked and tested, algorithms tried out in virtual time.
 #[derive(Debug, Parser)]
 #[command(
     name = "tidegate",
@@ -31,6 +35,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Check(Box<check::Args>),
+    Schema(schema::Args),
     Simulate(Box<simulate::Args>),
     Explain(explain::Args),
 }
@@ -41,14 +47,13 @@ fn main() -> ExitCode {
         Err(error) => return misread(&error),
     };
     let done = match cli.command {
-        None => simulate::run(&simulate::Args::default()),
-        Some(Command::Simulate(args)) => simulate::run(&args),
-        Some(Command::Explain(args)) => Ok(explain::run(args)),
+        None => simulate::run(&simulate::Args::default()).map(Done::good),
+        Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Schema(args)) => Ok(Done::good(schema::run(args))),
+        Some(Command::Simulate(args)) => simulate::run(&args).map(Done::good),
+        Some(Command::Explain(args)) => Ok(Done::good(explain::run(args))),
     };
-    match done.and_then(|text| show(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    done.and_then(Done::show).unwrap_or_else(Failure::report)
 }
 
 /// Prints what clap has to say: help to those who asked for it, an error to the others.
@@ -56,15 +61,4 @@ fn misread(error: &clap::Error) -> ExitCode {
     // There is nobody left to tell if this cannot be printed.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Failure::USAGE))
-}
-
-/// Writes `text` to the standard output. A reader that has seen enough is no failure.
-fn show(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(anyhow::Error::new(error).context("cannot write to the standard output").into())
-        }
-        _ => Ok(()),
-    }
 }

@@ -144,7 +144,7 @@ pub(crate) fn run(args: &Args) -> Result<String, Failure> {
     let policies = args.policies()?;
     let hold = args.hold.unwrap_or(Span::from_micros(args.quota.per().get() / 5));
     let comparison = Comparison::run(args.scenario()?, &policies, hold)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+        .map_err(|error| usage(error.to_string()))?;
     let pictures =
         if args.no_picture { Vec::new() } else { picture::write(&comparison, &args.out)? };
     if args.json {
@@ -170,7 +170,7 @@ impl Args {
         let noisy = self.shape == Shape::NoisyTenant;
         if self.tenants.is_some() && !noisy {
             let shape = self.shape;
-            return Err(Failure::Usage(format!(
+            return Err(usage(format!(
                 "--tenants is for --shape noisy-tenant, and `{shape}` has one tenant: leave it out"
             )));
         }
@@ -187,10 +187,9 @@ impl Args {
     fn policies(&self) -> Result<Vec<Policy>, Failure> {
         let Chosen(kinds) = &self.algorithms;
         if self.burst.is_some() && !kinds.iter().any(|kind| kind.has_burst()) {
-            return Err(Failure::Usage(
+            return Err(usage(
                 "--burst is for buckets (token-bucket, gcra, leaky-bucket, leaky-queue): choose \
-                 one of them, or leave it out"
-                    .to_owned(),
+                 one of them, or leave it out",
             ));
         }
         let policy = |kind: &Kind| {
@@ -199,10 +198,10 @@ impl Args {
                 _ => self.quota,
             };
             let policy = Policy::new(*kind, quota);
-            let policy = policy.map_err(|error| Failure::Usage(format!("{kind}: {error}")))?;
+            let policy = policy.map_err(|error| usage(format!("{kind}: {error}")))?;
             let (cost, limit) = (self.cost, policy.limit());
             if limit < cost {
-                return Err(Failure::Usage(format!(
+                return Err(usage(format!(
                     "{kind} never lets {cost} cells pass at once, as its limit is {limit}: lower \
                      --cost, or raise --quota or --burst"
                 )));
@@ -228,6 +227,10 @@ impl Args {
             self.shape.about(),
         )
     }
+}
+
+fn usage(text: impl Into<String>) -> Failure {
+    Failure::Usage { command: "simulate", text: text.into() }
 }
 
 /// Reads the names of algorithms. Those named twice are shown once.

@@ -1,9 +1,11 @@
 //! Why each rule is for a request, or is not: what `tidegate check --request` tells.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::attribute::Attribute;
-use crate::facts::{Facts, Parts};
+use crate::excerpt::drawn;
+use crate::facts::{Facts, Part, Parts, Value};
 use crate::matcher::Condition;
 use crate::plan::{Planned, Turn};
 use crate::rule::Rule;
@@ -79,6 +81,28 @@ impl Rules {
         self.identify.tiers.names.get(facts.tier()).map(|name| &**name)
     }
 
+    /// The client's address, past the proxies that the file trusts.
+    pub fn client(&self, facts: &Facts<'_, '_>) -> Option<IpAddr> {
+        facts.client()
+    }
+
+    /// The header that says who asks where a proxy is trusted; `None` if none is.
+    pub fn forwarded_by(&self) -> Option<&'static str> {
+        let proxies = &self.identify.proxies;
+        proxies.believes_anybody().then(|| proxies.header())
+    }
+
+    /// A part of a key for people: `header:x-api-key = k3y1…`. Of what may be a secret only the
+    /// start is shown.
+    pub fn shown(&self, part: &Part<'_>) -> String {
+        let name = self.name_of(part.source);
+        match &part.value {
+            Value::Missing => format!("no {name}"),
+            Value::Address(group) => format!("{name} = {group}"),
+            Value::Bytes(bytes) => format!("{name} = {}", part.source.shown(bytes)),
+        }
+    }
+
     /// Who a request is from: each identity of the file, and what it is made of.
     pub fn identities<'f>(&'f self, facts: &'f Facts<'_, '_>) -> Vec<(&'f str, Parts<'f>)> {
         let names = self.identify.names.iter().zip(&self.identify.identities);
@@ -114,7 +138,7 @@ impl Rules {
                 facts.client().map_or("no address".to_owned(), |client| client.to_string())
             }
             Condition::Not(_) => return format!("it wants {condition}"),
-            Condition::Path(_) => facts.path.as_str().to_owned(),
+            Condition::Path(_) => drawn(facts.path.as_str().chars()),
             Condition::Tier(tiers) => {
                 let names: Vec<&str> = tiers.iter().map(|tier| self.tier_name(*tier)).collect();
                 let (wanted, tier) = (names.join(" or "), self.tier_name(facts.tier()));
@@ -122,7 +146,7 @@ impl Rules {
             }
             Condition::Value { attribute, .. } => {
                 let value = facts.bytes(attribute, &[]);
-                value.map_or("none".to_owned(), |it| String::from_utf8_lossy(&it).into_owned())
+                value.map_or("none".to_owned(), |it| attribute.shown(&it))
             }
         };
         format!("it wants {condition}, but there is {there_is}")
@@ -139,6 +163,23 @@ impl Rules {
     }
 }
 
+impl Attribute {
+    /// A value of it for people. Of what may be a secret only the start is shown, unless it is too
+    /// short to be one.
+    pub fn shown(&self, value: &[u8]) -> String {
+        let value = String::from_utf8_lossy(value);
+        if self.may_be_secret() && value.chars().nth(SHORT).is_some() {
+            return drawn(value.chars().take(START)) + "…";
+        }
+        drawn(value.chars())
+    }
+}
+
+/// What has no more characters is no secret.
+const SHORT: usize = 8;
+/// How many characters of a secret are shown.
+const START: usize = 4;
+
 impl fmt::Display for Explained<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.does {
@@ -152,5 +193,22 @@ impl fmt::Display for Explained<'_> {
             Does::IsOutOfReach { by } => write!(f, "is out of reach: `{by}` ends the list"),
             Does::MissesItsKey { key } => write!(f, "is skipped: the request has no {key}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_secret_only_the_start_is_shown() {
+        let header = Attribute::Header("x-api-key".into());
+        let shown = |value: &[u8]| header.shown(value);
+        assert_eq!(shown(b"k3y1"), "k3y1");
+        assert_eq!(shown(b"12345678"), "12345678");
+        assert_eq!(shown(b"123456789"), "1234…");
+        assert_eq!(shown("ääääääääää".as_bytes()), "ääää…");
+        assert_eq!(shown(b"a\x1b[2J"), "a\u{fffd}[2J");
+        assert_eq!(Attribute::Path.shown(b"/search/everything"), "/search/everything");
     }
 }

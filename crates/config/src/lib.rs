@@ -29,11 +29,14 @@ mod schema;
 mod source;
 mod stable;
 mod suggest;
+mod suite;
 mod token;
 mod zone;
 
 #[cfg(test)]
 mod chance;
+#[cfg(test)]
+mod conforms;
 
 pub use self::address::Group;
 pub use self::attribute::Attribute;
@@ -47,3 +50,4 @@ pub use self::request::{Request, Response, Sample, without_port};
 pub use self::rule::{Rule, Timed, Unit, Variant, WithoutStore};
 pub use self::rules::{Headers, Rules};
 pub use self::source::{FILE_BYTES_MAX, Format};
+pub use self::suite::{Answered, Cells, Ends, Expectations, Expected, Place, Step, Suite, Test};

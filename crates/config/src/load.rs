@@ -64,7 +64,8 @@ impl Rules {
     }
 
     /// Reads the policy file at `path`. Of a folder, all that end in `.yaml`, `.yml`, `.toml` or
-    /// `.json` are read as one policy, by name.
+    /// `.json` are read as one policy, by name; those with `.tests` before that are left to
+    /// [`Suite`](crate::Suite).
     pub fn from_path(path: &Path) -> Result<Loaded, LoadError> {
         let mut texts = Vec::new();
         let paths = policy_files(path)?;
@@ -109,7 +110,9 @@ fn is_policy(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let ends = ["yaml", "yml", "toml", "json"];
     let has_ending = path.extension().is_some_and(|it| ends.iter().any(|end| it == *end));
-    has_ending && !name.starts_with('.') && fs::metadata(path).is_ok_and(|it| it.is_file())
+    let is_suite = name.rsplit('.').nth(1) == Some("tests");
+    let is_ours = has_ending && !is_suite && !name.starts_with('.');
+    is_ours && fs::metadata(path).is_ok_and(|it| it.is_file())
 }
 
 fn read(texts: &[(String, Vec<u8>, Format)], around: &Around) -> Result<Loaded, Report> {
@@ -132,7 +135,7 @@ fn read(texts: &[(String, Vec<u8>, Format)], around: &Around) -> Result<Loaded, 
 }
 
 /// Reads a file, but not one that is larger than any policy.
-fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     // One byte more than is accepted: what is too long is refused with a message of its own.
     let most = FILE_BYTES_MAX as u64 + 1;

@@ -123,10 +123,10 @@ impl Condition {
 }
 
 impl fmt::Display for Condition {
-    /// Such as `path is like /search/**`.
+    /// What is wanted, such as `path like /search/**`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Condition::Network(networks) => write!(f, "ip is in {}", or(networks)),
+            Condition::Network(networks) => write!(f, "ip in {}", or(networks)),
             Condition::Not(matcher) => {
                 let all = |all: &All| {
                     let texts: Vec<String> =
@@ -136,12 +136,12 @@ impl fmt::Display for Condition {
                 let texts: Vec<String> = matcher.any.iter().map(all).collect();
                 write!(f, "not ({})", texts.join(", or "))
             }
-            Condition::Path(patterns) => write!(f, "path is like {}", or(patterns)),
-            Condition::Tier(_) => f.write_str("tier is one of those that the rule names"),
+            Condition::Path(patterns) => write!(f, "path like {}", or(patterns)),
+            Condition::Tier(_) => f.write_str("a tier that the rule names"),
             Condition::Value { attribute, like } if matches!(&like[..], [one] if one.is_any()) => {
-                write!(f, "there is a {attribute}")
+                write!(f, "any {attribute}")
             }
-            Condition::Value { attribute, like } => write!(f, "{attribute} is {}", or(like)),
+            Condition::Value { attribute, like } => write!(f, "{attribute} {}", or(like)),
         }
     }
 }

@@ -94,7 +94,7 @@ impl fmt::Display for Report {
 impl Error for Report {}
 
 impl Finding {
-    fn of(files: &[File<'_>], problem: Problem) -> Finding {
+    pub(crate) fn of(files: &[File<'_>], problem: Problem) -> Finding {
         let file = files.get(usize::from(problem.at.file)).copied();
         let File { name, text } = file.unwrap_or(File { name: "unknown file", text: b"" });
         let (start, end) = (problem.at.start as usize, problem.at.end as usize);

@@ -62,6 +62,7 @@ impl Definitions {
     fn takes(&mut self, takes: &'static Takes) -> Value {
         match takes {
             Takes::Text => json!({ "type": "string" }),
+            Takes::Scalar => json!({ "type": ["string", "number"] }),
             Takes::Flag => json!({ "type": "boolean" }),
             Takes::Count { min, max: u64::MAX } => json!({ "type": "integer", "minimum": min }),
             Takes::Count { min, max } => {

@@ -31,11 +31,12 @@ mod reload;
 mod settle;
 mod stamp;
 mod store;
+mod suite;
 mod wait;
 
 pub use tidegate_config::{
     Attribute, Format, Headers, LoadError, Loaded, Report, Request, Response, Rule, Rules, Sample,
-    Unit, without_port,
+    Suite, Test, Unit, without_port,
 };
 
 pub use crate::admission::{Admission, Reason};
@@ -48,4 +49,5 @@ pub use crate::headers::Field;
 pub use crate::reload::{Reloaded, Watch};
 pub use crate::settle::Settling;
 pub use crate::store::StoreFailure;
+pub use crate::suite::{Unmet, try_out};
 pub use crate::wait::Start;

@@ -2,11 +2,11 @@
 //!
 //! Messages, the JSON schema and the reference are all made of these tables.
 
-use crate::read::{Field, Table, Takes};
+use crate::read::{Table, Takes, table_fields};
 
-const NAME: Takes = Takes::Text;
-const NAMES: Takes = Takes::OneOrMore(&NAME);
-const VALUES: Takes = Takes::Map(&NAMES);
+const NAMES: Takes = Takes::OneOrMore(&Takes::Text);
+const SCALARS: Takes = Takes::OneOrMore(&Takes::Scalar);
+const VALUES: Takes = Takes::Map(&SCALARS);
 
 const ATTRIBUTE: Takes = Takes::Form {
     like: &[
@@ -64,17 +64,11 @@ pub(super) const WITHOUT_STORE: [&str; 3] = ["local", "open", "closed"];
 pub(super) const HEADERS: [&str; 6] = ["both", "draft", "legacy", "github", "envoy", "none"];
 pub(super) const FORWARDED: [&str; 2] = ["x-forwarded-for", "forwarded"];
 
-/// The fields of a table, each with what it takes and what it is for.
-macro_rules! fields {
-    ($($name:literal: $takes:expr, $about:literal;)*) => {
-        &[$(Field { name: $name, about: $about, takes: $takes }),*]
-    };
-}
-
 pub(crate) static FILE: Table = Table {
     what: "a policy file",
     about: "Which requests may pass, and how many of them.",
-    fields: fields! {
+    fields: table_fields! {
+        "$schema": Takes::Text, "Where this file's schema is, for editors. Not used.";
         "identify": Takes::Open(&IDENTIFY, &IDENTITY),
             "Who a request is from. `client: [header:x-api-key, ip]` is the first that is present; \
              other names are yours to give. `trusted_proxies` are networks whose \
@@ -99,7 +93,7 @@ const IDENTITY: Takes = Takes::OneOrMore(&ATTRIBUTES);
 pub(super) static IDENTIFY: Table = Table {
     what: "`identify`",
     about: "Who a request is from.",
-    fields: fields! {
+    fields: table_fields! {
         "client": IDENTITY, "The first of these that is present. A list in the list is all of it together.";
         "trusted_proxies": Takes::OneOrMore(&Takes::Form {
                 like: &["10.0.0.0/8", "2001:db8::/32", "private", "loopback"], pattern: "" }),
@@ -113,7 +107,7 @@ pub(super) static IDENTIFY: Table = Table {
 pub(super) static JWT: Table = Table {
     what: "`jwt`",
     about: "How tokens are checked before their claims are believed.",
-    fields: fields! {
+    fields: table_fields! {
         "in": ATTRIBUTE, "Where the token is: `header:authorization` unless said.";
         "secret_env": Takes::Text, "The environment variable that holds the secret of HS256, HS384 and HS512.";
         "secret_file": Takes::Text, "The file that holds that secret.";
@@ -132,11 +126,11 @@ pub(super) static JWT: Table = Table {
 pub(super) static TIERS: Table = Table {
     what: "`tiers`",
     about: "Which tier a request is of.",
-    fields: fields! {
+    fields: table_fields! {
         "header": Takes::Text, "The header that says so; short for `from: header:…`.";
         "from": ATTRIBUTES, "Where it is said; the first that is present counts.";
-        "default": Takes::Text, "The tier of requests that say nothing, or something unknown.";
-        "names": NAMES, "All tiers there are. With this, another name in a rule is a mistake.";
+        "default": Takes::Scalar, "The tier of requests that say nothing, or something unknown.";
+        "names": SCALARS, "All tiers there are. With this, another name in a rule is a mistake.";
     },
 };
 
@@ -146,7 +140,7 @@ const COST: Takes =
 pub(super) static COST_RULE: Table = Table {
     what: "a cost",
     about: "What requests cost.",
-    fields: fields! {
+    fields: table_fields! {
         "match": MATCHES, "Which requests; `method` and `path` may also stand beside `cost`.";
         "method": NAMES, "Short for `match: { method: … }`.";
         "path": NAMES, "Short for `match: { path: … }`.";
@@ -157,7 +151,7 @@ pub(super) static COST_RULE: Table = Table {
 pub(super) static MEASURE: Table = Table {
     what: "a measured cost",
     about: "A cost that the request or its response says.",
-    fields: fields! {
+    fields: table_fields! {
         "from": Takes::Form {
                 like: &["header:x-cost", "query:limit", "content-length", "attribute:tokens",
                     "response:x-tokens"], pattern: "" },
@@ -175,11 +169,11 @@ const MATCHES: Takes = Takes::OneOrMore(&Takes::Table(&MATCH));
 pub(super) static MATCH: Table = Table {
     what: "a match",
     about: "Which requests: all that is said has to hold. A list of matches is any of them.",
-    fields: fields! {
+    fields: table_fields! {
         "method": NAMES, "`GET`, or a list.";
         "host": NAMES, "`api.example.com`, `*.example.com`, or a list.";
         "path": NAMES, "`/search/**`, `/users/{id}`, `/files/*.png`, or a list. `**` is any number of segments, `*` is within one.";
-        "tier": NAMES, "A tier, or a list.";
+        "tier": SCALARS, "A tier, or a list.";
         "ip": NAMES, "A network, or a list.";
         "header": VALUES, "Headers and what they have to be: a text, `*` for any, or a list.";
         "cookie": VALUES, "Cookies.";
@@ -193,8 +187,11 @@ pub(super) static MATCH: Table = Table {
 pub(super) static OUTCOME: Table = Table {
     what: "`counts_when`",
     about: "Which responses count.",
-    fields: fields! {
-        "status": Takes::OneOrMore(&Takes::Form { like: &["401", "5xx", "400-499"], pattern: "" }),
+    fields: table_fields! {
+        "status": Takes::OneOrMore(&Takes::Either(&[
+                Takes::Count { min: 100, max: 599 },
+                Takes::Form { like: &["401", "5xx", "400-499"], pattern: "" },
+            ])),
             "Statuses.";
         "header": VALUES, "Headers and what they have to be.";
         "not": Takes::Table(&OUTCOME), "What must not hold.";
@@ -204,7 +201,7 @@ pub(super) static OUTCOME: Table = Table {
 pub(super) static CREDITS: Table = Table {
     what: "`credits`",
     about: "Unused quota, saved up for a burst.",
-    fields: fields! {
+    fields: table_fields! {
         "for": DURATION, "How much is saved at most: the quota of this time.";
         "rate": Takes::Form { like: &["10x"], pattern: "" },
             "How fast it may be spent: so many times the limit.";
@@ -214,8 +211,8 @@ pub(super) static CREDITS: Table = Table {
 pub(super) static OVERRIDE: Table = Table {
     what: "an override",
     about: "The quota of one key.",
-    fields: fields! {
-        "key": NAMES, "The value of the rule's key; a list if the key has several parts.";
+    fields: table_fields! {
+        "key": SCALARS, "The value of the rule's key; a list if the key has several parts.";
         "limit": LIMIT, "Its limit.";
         "burst": COUNT, "Its burst.";
     },
@@ -224,8 +221,8 @@ pub(super) static OVERRIDE: Table = Table {
 pub(super) static RULE: Table = Table {
     what: "a rule",
     about: "Which requests, whom it counts, and by how much.",
-    fields: fields! {
-        "name": Takes::Text, "Its name in headers, answers and metrics: what was consumed is kept under it.";
+    fields: table_fields! {
+        "name": Takes::Scalar, "Its name in headers, answers and metrics: what was consumed is kept under it.";
         "about": Takes::Text, "What it is for. Not used.";
         "match": MATCHES, "Which requests it is for; all of them if this is missing.";
         "key": ATTRIBUTES, "Whom it counts: an attribute, or several together. Everybody together if this is missing.";

@@ -8,6 +8,15 @@ mod values;
 
 pub(crate) use self::fields::Fields;
 
+/// The fields of a table, each with what it takes and what it is for.
+macro_rules! table_fields {
+    ($($name:literal: $takes:expr, $about:literal;)*) => {
+        &[$($crate::read::Field { name: $name, about: $about, takes: $takes }),*]
+    };
+}
+
+pub(crate) use table_fields;
+
 /// What may stand in a map whose names we choose.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -31,6 +40,8 @@ pub(crate) struct Field {
 #[derive(Debug)]
 pub(crate) enum Takes {
     Text,
+    /// Text, or a number as it was typed.
+    Scalar,
     Flag,
     Count {
         min: u64,
