@@ -144,9 +144,9 @@ impl std::ops::Deref for InForce {
 impl Admit {
     /// The decision, if it has been made already: always so in this process.
     #[inline]
-    pub fn ready(self) -> Result<Admission, Admit> {
+    pub fn ready(self) -> Result<Box<Admission>, Admit> {
         match self.0 {
-            Admitting::Here(admission) => Ok(*admission),
+            Admitting::Here(admission) => Ok(admission),
             #[cfg(feature = "redis")]
             Admitting::Fleet(future) => Err(Admit(Admitting::Fleet(future))),
             Admitting::Done => Err(self),

@@ -82,7 +82,7 @@ impl Gate {
                 return;
             }
         }
-        admission.verdict = decide(store, asked, now, &mut admission.each);
+        admission.verdict = decide(store, &mut asked, now, &mut admission.each);
         for planned in plan.charges.iter().filter(|planned| planned.is_shadow) {
             let mut asked = AskedLimits::new();
             if !self.ask_here(store, generation, planned, now, &mut asked) {
@@ -90,9 +90,9 @@ impl Gate {
             }
             // A request that is refused is charged to nothing, not even in shadow.
             if admission.verdict.passes() {
-                let _ = decide(store, asked, now, &mut admission.each);
+                let _ = decide(store, &mut asked, now, &mut admission.each);
             } else {
-                peek(store, asked, now, &mut admission.each);
+                peek(store, &mut asked, now, &mut admission.each);
             }
         }
     }
@@ -147,7 +147,7 @@ const NOTHING: Decision = Decision {
 /// Charges all, or none.
 fn decide(
     store: &MemoryStore,
-    mut asked: AskedLimits<'_>,
+    asked: &mut AskedLimits<'_>,
     now: Tick,
     each: &mut SmallVec<[Judged; 3]>,
 ) -> Verdict {
@@ -160,17 +160,17 @@ fn decide(
         asked.judged.decision = decision;
         asked.judged.charged = Charged::Here { key: asked.key, receipt };
     }
-    each.extend(asked.into_iter().map(|asked| asked.judged));
+    each.extend(asked.drain(..).map(|asked| asked.judged));
     verdict
 }
 
 fn peek(
     store: &MemoryStore,
-    asked: AskedLimits<'_>,
+    asked: &mut AskedLimits<'_>,
     now: Tick,
     each: &mut SmallVec<[Judged; 3]>,
 ) {
-    for mut asked in asked {
+    for mut asked in asked.drain(..) {
         if let Some(Charge { rule, key, cost }) = charge(&asked) {
             asked.judged.decision = store.peek(rule, key, now, cost);
         }
