@@ -1,6 +1,6 @@
 //! Ten requests a second at an even pace: bursts are held back, and what comes on top is refused.
 //!
-//! `seq 20 | xargs -P 20 -I{} curl -s -o /dev/null -w '%{http_code} %{time_total}\n' localhost:8080`
+//! `seq 9 | xargs -P 9 -I{} curl -so /dev/null -w '%{http_code} %{time_total}\n' localhost:8080`
 
 use std::net::SocketAddr;
 

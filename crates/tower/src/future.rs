@@ -1,7 +1,7 @@
 //! A request on its way: decided, held back, served, settled.
 //!
-//! Dropped at any point it leaves nothing behind: whoever is held back leaves the queue, and permits
-//! come back.
+//! Dropped at any point it leaves nothing behind: whoever is held back leaves the queue, and
+//! permits come back.
 
 use std::fmt;
 use std::pin::Pin;
