@@ -37,7 +37,7 @@ enum Admitting {
     Done,
     #[cfg(feature = "redis")]
     Fleet(Pin<Box<dyn Future<Output = Admission> + Send>>),
-    Here(Admission),
+    Here(Box<Admission>),
 }
 
 impl Gate {
@@ -67,7 +67,9 @@ impl Gate {
             AnyStore::Fleet(fleet) => {
                 Admitting::Fleet(crate::fleet::admit(&self.0, generation, fleet, request))
             }
-            AnyStore::Here(store) => Admitting::Here(self.decide_here(store, generation, request)),
+            AnyStore::Here(store) => {
+                Admitting::Here(Box::new(self.decide_here(store, generation, request)))
+            }
         })
     }
 
@@ -139,7 +141,7 @@ impl std::ops::Deref for InForce {
 impl Admit {
     /// The decision, if it has been made already: always so in this process.
     #[inline]
-    pub fn ready(self) -> Result<Admission, Admit> {
+    pub fn ready(self) -> Result<Box<Admission>, Admit> {
         match self.0 {
             Admitting::Here(admission) => Ok(admission),
             #[cfg(feature = "redis")]
@@ -159,7 +161,7 @@ impl Future for Admit {
             return future.as_mut().poll(context);
         }
         match std::mem::replace(&mut self.0, Admitting::Done) {
-            Admitting::Here(admission) => Poll::Ready(admission),
+            Admitting::Here(admission) => Poll::Ready(*admission),
             _ => panic!("polled after it was done"),
         }
     }

@@ -1,7 +1,7 @@
 //! A request on its way: decided, held back, served, settled.
 //!
-//! Dropped at any point it leaves nothing behind: whoever is held back leaves the queue, and permits
-//! come back.
+//! Dropped at any point it leaves nothing behind: whoever is held back leaves the queue, and
+//! permits come back.
 
 use std::fmt;
 use std::pin::Pin;
@@ -62,7 +62,7 @@ where
 
     pub(crate) fn decided(
         shared: &Shared,
-        admission: Admission,
+        admission: Box<Admission>,
         service: &mut S,
         request: Request<B>,
     ) -> ResponseFuture<S, B> {
@@ -77,14 +77,14 @@ where
     /// What comes after a decision. `service` is ready.
     fn decided(
         shared: &Shared,
-        mut admission: Admission,
+        mut admission: Box<Admission>,
         service: &mut S,
         request: Request<B>,
     ) -> Self {
         if admission.delay().is_some()
             && let Some(deadline) = deadline::of(request.headers(), request.extensions())
         {
-            admission = admission.within(deadline);
+            admission = Box::new(admission.within(deadline));
         }
         if !admission.verdict().passes() {
             let response = Some(refusal::respond(shared, &admission, Seen::new(&request)));
@@ -97,7 +97,7 @@ where
         Stage::serving(admission, service, request)
     }
 
-    fn serving(admission: Admission, service: &mut S, mut request: Request<B>) -> Self {
+    fn serving(admission: Box<Admission>, service: &mut S, mut request: Request<B>) -> Self {
         let in_flight = InFlight::new(admission);
         request.extensions_mut().insert(in_flight.limits());
         Stage::Serving { future: service.call(request), in_flight: Some(in_flight) }
@@ -116,12 +116,12 @@ where
         loop {
             let next = match this.stage.as_mut().project() {
                 StageProjected::Deciding { admit, shared, asked } => {
-                    let admission = ready!(Pin::new(admit).poll(context));
+                    let admission = Box::new(ready!(Pin::new(admit).poll(context)));
                     let (mut service, request) = asked.take().expect(DONE);
                     Stage::decided(shared, admission, &mut service, request)
                 }
                 StageProjected::Waiting { start, asked } => {
-                    let admission = ready!(Pin::new(start).poll(context));
+                    let admission = Box::new(ready!(Pin::new(start).poll(context)));
                     let (mut service, request) = asked.take().expect(DONE);
                     Stage::serving(admission, &mut service, request)
                 }

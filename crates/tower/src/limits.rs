@@ -42,7 +42,7 @@ pub struct Standing {
 
 #[derive(Debug)]
 struct State {
-    admission: Admission,
+    admission: Box<Admission>,
     wishes: Wishes,
 }
 
@@ -125,7 +125,7 @@ impl Wishes {
 pub(crate) struct InFlight(Limits);
 
 impl InFlight {
-    pub(crate) fn new(admission: Admission) -> InFlight {
+    pub(crate) fn new(admission: Box<Admission>) -> InFlight {
         let state = State { admission, wishes: Wishes::default() };
         InFlight(Limits(Arc::new(Mutex::new(state))))
     }

@@ -1,5 +1,7 @@
 //! What responses and handlers do about a charge.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where it is wrong")]
+
 mod support;
 
 use std::convert::Infallible;

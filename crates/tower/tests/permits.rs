@@ -1,5 +1,7 @@
 //! Requests in flight: a permit lasts for as long as the response is being sent.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where it is wrong")]
+
 mod support;
 
 use std::collections::VecDeque;

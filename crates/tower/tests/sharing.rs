@@ -26,10 +26,9 @@ fn clones_count_together() {
 #[test]
 fn services_of_one_layer_count_together() {
     let (gate, _) = gate(TWO);
-    let layer = TidegateLayer::new(gate.clone());
-    let another = TidegateLayer::new(gate).on_refusal(|refusal| refusal.response());
-    let (first, second) = (layer.layer(Hello::default()), layer.clone().layer(Hello::default()));
-    let mut services = [first, second, another.layer(Hello::default())];
+    let layer = TidegateLayer::new(gate);
+    let another = layer.clone().on_refusal(|refusal| refusal.response().map(|_| "no".into()));
+    let mut services = [&layer, &layer, &another].map(|layer| layer.layer(Hello::default()));
     let statuses = [0, 1, 2].map(|at| status(&mut services[at], request("/")));
     assert_eq!(statuses, [200, 200, 429]);
 }

@@ -1,6 +1,7 @@
 //! A gate by a clock that stands still, and a service that is called without a runtime.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses what it needs")]
+#![allow(clippy::unwrap_used, reason = "a test ends where it is wrong")]
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
