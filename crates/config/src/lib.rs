@@ -34,6 +34,8 @@ mod zone;
 
 #[cfg(test)]
 mod chance;
+#[cfg(test)]
+mod tests;
 
 pub use self::address::Group;
 pub use self::attribute::Attribute;
