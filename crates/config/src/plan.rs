@@ -149,7 +149,7 @@ impl Limit {
     fn key_of<'f>(&'f self, facts: &'f Facts<'_, '_>, rule: &'f Rule) -> Option<Parts<'f>> {
         let mut parts = Parts::new();
         for attribute in &self.key {
-            if facts.push(attribute, &rule.patterns, &mut parts) {
+            if facts.push(attribute, Some(&rule.matcher), &mut parts) {
                 continue;
             }
             match self.missing {

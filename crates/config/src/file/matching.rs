@@ -83,8 +83,8 @@ impl Reading<'_> {
                 self.needs_tokens(&attribute, entry.name_at);
                 Some(self.read_values(&entry.node, attribute, &entry.name))
             }
-            Err(wrong) => {
-                self.problems.error(entry.name_at, wrong);
+            Err(misread) => {
+                self.misread(entry.name_at, misread);
                 None
             }
         }

@@ -5,6 +5,8 @@ use super::limits::Measures;
 use super::rule::is_map;
 use super::tables::OVERRIDE;
 use crate::attribute::Attribute;
+use crate::facts::plain_host;
+use crate::misread::quoted;
 use crate::problem::Span;
 use crate::read::Fields;
 use crate::rule::{Overrides, Quotas, Variant};
@@ -114,21 +116,63 @@ impl Reading<'_> {
         variants: &mut Vec<Variant>,
         quota: crate::rule::Quotas,
     ) {
-        if values.len() != key.len() {
-            let message = format!("the key has {} parts, not {}", key.len(), values.len());
+        let size = self.size_of_all(key);
+        if !size.parts().contains(&values.len()) {
+            let counts: Vec<String> = size.parts().iter().map(ToString::to_string).collect();
+            let parts = if counts == ["1"] { "part" } else { "parts" };
+            let message =
+                format!("the key has {} {parts}, not {}", counts.join(" or "), values.len());
             let problem = self.problems.error(at, message);
             problem.help("write `- { key: [first, second], limit: 5000/min }`");
             return;
         }
-        let known = Overrides::key(values.iter().map(String::as_str));
-        let id = format!("={}", values.join(" "));
-        let variant = Variant { id: id.into(), quota };
-        if overrides.by_key.insert(known, variants.len()).is_some() {
-            let message = format!("`{}` has an override already", values.join(" "));
-            self.problems.error(at, message).help("leave one of them out");
+        let plain: Vec<String> =
+            values.iter().enumerate().map(|(at, value)| self.plain(key, at, value)).collect();
+        let mut known = vec![Overrides::key(plain.iter().map(String::as_str))];
+        if plain != values {
+            // An identity may also be a text that only looks like an address.
+            known.push(Overrides::key(values.iter().map(String::as_str)));
         }
-        variants.push(variant);
+        for known in known {
+            if overrides.by_key.insert(known, variants.len()).is_some() {
+                let message = format!("{} has an override already", quoted(&values.join(" ")));
+                self.problems.error(at, message).help("leave one of them out");
+                return;
+            }
+        }
+        variants.push(Variant { id: id_of(values).into(), quota });
     }
+
+    /// A value of a key as requests have it: the network of an address, a host in lower case.
+    fn plain(&self, key: &[Attribute], at: usize, value: &str) -> String {
+        let attribute = if let [only] = key { Some(only) } else { key.get(at) };
+        match (attribute, value.parse()) {
+            (
+                Some(Attribute::Ip | Attribute::Identity(_) | Attribute::Fingerprint),
+                Ok(address),
+            ) => self.proxies.group(address).to_string(),
+            (Some(Attribute::Host), _) => plain_host(value),
+            _ => value.to_owned(),
+        }
+    }
+}
+
+/// Tells the override from others: no two lists of values have the same.
+fn id_of(values: &[String]) -> String {
+    let mut id = String::from("=");
+    for (number, value) in values.iter().enumerate() {
+        if 0 < number {
+            id.push(' ');
+        }
+        for letter in value.chars() {
+            if letter.is_whitespace() || letter.is_control() || "%#".contains(letter) {
+                id += &format!("%{:02X}", u32::from(letter));
+            } else {
+                id.push(letter);
+            }
+        }
+    }
+    id
 }
 
 /// What is said for a tier: the same for all, or its own.

@@ -85,8 +85,7 @@ impl Reading<'_> {
             .and_then(|node| node.count("priority", 0..=1_000_000, &mut self.problems));
         let action = self.read_action(&fields, &name)?;
         let is_last = self.read_flag(&fields, "last", false);
-        let patterns = matcher.patterns();
-        let rule = Rule { name, matcher, patterns, action, is_last };
+        let rule = Rule { name, matcher, action, is_last };
         Some(Ranked { priority: priority.unwrap_or(0), at: fields.at_name(), rule })
     }
 

@@ -107,7 +107,7 @@ impl Index {
         let mut found = Candidates::from_slice(&self.always);
         self.paths.find(&facts.path, &mut found);
         for (attribute, rules) in &self.values {
-            let Some(value) = facts.bytes(attribute, &[]) else { continue };
+            let Some(value) = facts.bytes(attribute, None) else { continue };
             let rules = if ignores_case(attribute) && value.iter().any(u8::is_ascii_uppercase) {
                 rules.get(&*value.to_ascii_lowercase())
             } else {

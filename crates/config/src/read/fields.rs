@@ -48,6 +48,11 @@ impl<'n> Fields<'n> {
         node.filter(|node| !matches!(node.value, Value::Null))
     }
 
+    /// Whether a field was given, be it without a value.
+    pub(crate) fn has(&self, name: &'static str) -> bool {
+        self.entry(name).is_some()
+    }
+
     /// The value of a field that must be given.
     pub(crate) fn required(&self, name: &'static str, problems: &mut Problems) -> Option<&'n Node> {
         if self.entry(name).is_none() {

@@ -15,6 +15,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tidegate_core::{Span, Tick};
 
+#[cfg(test)]
+pub(crate) use self::base64::encode;
 use self::base64::{Alphabet, decode};
 use self::key::{Algorithm, Key, Material, Signed};
 use crate::misread::Misread;
