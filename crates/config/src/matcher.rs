@@ -68,6 +68,19 @@ impl Matcher {
         matching.flat_map(All::patterns).find_map(|it| it.capture(&facts.path, name))
     }
 
+    /// How many patterns and values it has: what comparing it costs.
+    pub(crate) fn weight(&self) -> usize {
+        let weight = |condition: &Condition| match condition {
+            Condition::Network(networks) => networks.len(),
+            Condition::Not(matcher) => matcher.weight(),
+            Condition::Path(patterns) => patterns.len(),
+            Condition::Tier(tiers) => tiers.len(),
+            Condition::Value { like, .. } => like.len(),
+        };
+        let conditions = self.any.iter().flat_map(|all| &all.conditions);
+        self.any.len() + conditions.map(weight).sum::<usize>()
+    }
+
     /// The names that its paths give to segments.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.any.iter().flat_map(All::patterns).flat_map(Pattern::names)

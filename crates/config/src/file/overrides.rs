@@ -20,6 +20,10 @@ impl Reading<'_> {
         burst: Option<&Node>,
         measures: &Measures,
     ) -> Option<(Vec<Variant>, Vec<usize>)> {
+        if let Some(burst) = burst.filter(|burst| !is_map(burst)) {
+            // Once, though it counts for each tier.
+            self.read_burst(burst, measures.kind)?;
+        }
         if !is_map(limit) {
             if let Some(burst) = burst.filter(|burst| is_map(burst)) {
                 let problem =
@@ -27,10 +31,20 @@ impl Reading<'_> {
                 problem.help("write `limit: { free: 100/min, … }` as well");
                 return None;
             }
+            if let (Some(burst), "unlimited" | "block") = (burst, limit.plain_text().trim()) {
+                let problem = self.problems.error(burst.at, "there is no burst without a rate");
+                problem.help("leave it out");
+                return None;
+            }
             let quota = self.read_quota(limit, burst, measures)?;
             return Some((vec![Variant { id: "".into(), quota }], Vec::new()));
         }
         let entries = limit.map("limit", &mut self.problems)?;
+        if entries.is_empty() {
+            let problem = self.problems.error(limit.at, "there is a limit for no tier");
+            problem.help("write one, as in `100/min`, or one for each tier");
+            return None;
+        }
         let mut variants = Vec::new();
         let mut by_tier = Vec::new();
         for entry in entries {
@@ -92,7 +106,11 @@ impl Reading<'_> {
             }
             return overrides;
         }
-        for one in node.list("overrides", &mut self.problems).unwrap_or_default() {
+        if !matches!(node.value, crate::source::Value::List(_)) {
+            let message = format!("`overrides` takes a map or a list, not {}", node.found());
+            self.problems.error(node.at, message).help("write `{ acme: 5000/min }`");
+        }
+        for one in node.one_or_more().iter().filter(|one| !std::ptr::eq(*one, node)) {
             let Some(fields) = Fields::of(one, &OVERRIDE, &mut self.problems) else { continue };
             let named = fields.required("key", &mut self.problems);
             let limit = fields.required("limit", &mut self.problems);

@@ -64,7 +64,8 @@ impl Reading<'_> {
             let problem = self.problems.error(at, format!("there are more than {TIERS_MAX} tiers"));
             problem.help("use `overrides` for quotas of single customers");
         }
-        if TIERS_MAX <= self.tiers.names.len() {
+        // The one too many is kept, so that it is said once.
+        if TIERS_MAX < self.tiers.names.len() {
             return 0;
         }
         let is_plain = |it: char| it.is_ascii_graphic() && !"\"\\/#=".contains(it);

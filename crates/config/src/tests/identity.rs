@@ -242,6 +242,20 @@ fn clients_behind_trusted_proxies_are_told_apart() {
     check("", "ip", &six, "ip=2001:db8::/64");
 }
 
+/// Judged and counted, but never refuses.
+#[test]
+fn what_is_in_shadow_blocks_nobody() {
+    for (rule, blocks) in [("shadow: true", false), ("enforce: 0%", false), ("last: true", true)] {
+        let loaded = loaded(&format!(
+            "tiers: {{ header: x-tier, default: free }}\n\
+             rules: [{{ name: a, {rule}, limit: {{ free: block, pro: 1/s }} }}]"
+        ));
+        let request = request("/");
+        let facts = loaded.rules.facts(&request, NOW);
+        assert_eq!(loaded.rules.plan(&facts).stopped.is_some(), blocks, "{rule}");
+    }
+}
+
 /// The variant of the only rule.
 #[track_caller]
 fn variant(above: &str, rule: &str, request: &Sample) -> String {
