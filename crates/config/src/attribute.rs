@@ -85,13 +85,7 @@ impl Attribute {
             "header" => Attribute::Header(header_name(name)?),
             "jwt" => Attribute::Claim(name.into()),
             "query" => Attribute::Query(name.into()),
-            "segment" => match name.parse::<usize>() {
-                Ok(number @ 1..=64) => Attribute::Segment(number),
-                _ => {
-                    let message = format!("{} is not the number of a segment", quoted(name));
-                    return Err(Misread::new(message, "write one from 1 to 64, as in `segment:1`"));
-                }
-            },
+            "segment" => Attribute::Segment(segment_number(name)?),
             _ => {
                 let message = format!("there is no attribute {}", quoted(&format!("{kind}:…")));
                 return Err(match crate::suggest::did_you_mean(kind, WITH_NAME) {
@@ -112,6 +106,14 @@ impl Attribute {
 }
 
 const NAME_BYTES_MAX: usize = 256;
+
+fn segment_number(text: &str) -> Result<usize, Misread> {
+    let number = text.parse().ok().filter(|number| (1..=64).contains(number));
+    number.ok_or_else(|| {
+        let message = format!("{} is not the number of a segment", quoted(text));
+        Misread::new(message, "write one from 1 to 64, as in `segment:1`")
+    })
+}
 
 /// The name of a header as it is looked up; anything else than a token of HTTP names none.
 pub(crate) fn header_name(name: &str) -> Result<Box<str>, Misread> {

@@ -56,14 +56,14 @@ impl Reading<'_> {
         read.names.clone_from(&self.identities);
         read.identities = vec![vec![vec![Attribute::Ip]]; self.sizes.len()];
         for entry in named {
-            let identity = self.read_name_of_identity(entry, has_client).then(|| {
-                let index = read.identities.len();
-                self.read_identity(&entry.node, index)
-            });
-            let identity = identity.unwrap_or_default();
-            let size = self.size_of(entry, &identity);
+            let alternatives = if self.read_name_of_identity(entry, has_client) {
+                self.read_identity(&entry.node, read.identities.len())
+            } else {
+                Vec::new()
+            };
+            let size = self.size_of(entry, &alternatives);
             self.sizes.push(size);
-            read.identities.push(identity);
+            read.identities.push(alternatives);
         }
         read.proxies = self.read_proxies(entries);
         self.proxies = read.proxies.clone();

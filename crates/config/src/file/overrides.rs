@@ -1,5 +1,7 @@
 //! Quotas by tier, and those of single keys.
 
+use std::fmt::Write as _;
+
 use super::Reading;
 use super::limits::Measures;
 use super::rule::is_map;
@@ -184,7 +186,7 @@ fn id_of(values: &[String]) -> String {
         }
         for letter in value.chars() {
             if letter.is_whitespace() || letter.is_control() || "%#".contains(letter) {
-                id += &format!("%{:02X}", u32::from(letter));
+                let _ = write!(id, "%{:02X}", u32::from(letter));
             } else {
                 id.push(letter);
             }

@@ -7,6 +7,7 @@ use tidegate_core::Tick;
 use super::messages::Pretended;
 use crate::load::{Loaded, read};
 use crate::request::Sample;
+use crate::rule::Variant;
 use crate::source::Format;
 use crate::token::encode;
 
@@ -291,7 +292,7 @@ fn no_two_overrides_go_by_one_name() {
          - { key: ['a b', c], limit: 2/s }\n      - { key: [a, 'b c'], limit: 3/s }\n      \
          - { key: [a, 'b%20c'], limit: 4/s }\n      - { key: [a, 'b#peak'], limit: 4/s }\n",
     );
-    let ids: Vec<&str> = loaded.rules.rules()[0].variants().iter().map(|it| it.id()).collect();
+    let ids: Vec<&str> = loaded.rules.rules()[0].variants().iter().map(Variant::id).collect();
     assert_eq!(ids, ["", "=a%20b c", "=a b%20c", "=a b%2520c", "=a b%23peak"]);
 }
 

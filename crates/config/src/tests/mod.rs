@@ -4,4 +4,5 @@ mod identity;
 mod laws;
 mod messages;
 mod model;
+mod robust;
 mod written;

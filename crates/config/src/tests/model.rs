@@ -72,15 +72,17 @@ fn some<T: Copy>(chance: &mut Chance, items: &[T], most: u64) -> Vec<T> {
 impl Ask {
     pub(super) fn any(chance: &mut Chance) -> Ask {
         let [third, fourth] = [0; 2].map(|_| u8::try_from(chance.below(3)).unwrap());
-        let headers = HEADERS
-            .into_iter()
-            .filter_map(|name| (chance.below(2) == 0).then(|| (name, *chance.pick(&VALUES))));
-        let headers = headers.collect();
+        let mut headers = Vec::new();
+        for name in HEADERS {
+            if chance.below(2) == 0 {
+                headers.push((name, *chance.pick(&VALUES)));
+            }
+        }
         Ask {
-            method: *chance.pick(&METHODS),
-            host: *chance.pick(&HOSTS),
+            method: chance.pick::<&str>(&METHODS),
+            host: chance.pick::<&str>(&HOSTS),
             segments: some(chance, &SEGMENTS, 4),
-            tier: *chance.pick(&TIERS_SAID),
+            tier: chance.pick::<&str>(&TIERS_SAID),
             peer: Ipv4Addr::new(10, 0, third, fourth),
             headers,
         }
@@ -123,7 +125,8 @@ impl Want {
                     want.header = vec![(name, like)];
                 }
                 _ => {
-                    want.not = (0..=chance.below(2)).map(|_| Want::any(chance, depth - 1)).collect()
+                    want.not =
+                        (0..=chance.below(2)).map(|_| Want::any(chance, depth - 1)).collect();
                 }
             }
         }
@@ -257,7 +260,7 @@ fn path(chance: &mut Chance) -> Vec<&'static str> {
     path.retain(|segment| {
         let twice = *segment == "{id}" && std::mem::replace(&mut named, true);
         many += usize::from(*segment == "**");
-        !twice && !(*segment == "**" && 2 < many)
+        !(twice || *segment == "**" && 2 < many)
     });
     path
 }

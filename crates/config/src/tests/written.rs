@@ -19,23 +19,27 @@ pub(super) fn written(policy: &Value, format: Format) -> String {
     }
 }
 
+fn add(text: &mut String, more: &str) {
+    text.push_str(more);
+}
+
 /// In blocks, with text in quotes.
 fn yaml(value: &Value, indent: usize, text: &mut String) {
     let margin = " ".repeat(indent);
     match value {
         Value::Object(fields) if !fields.is_empty() => {
             for (name, value) in fields {
-                *text += &format!("{margin}{}:", Value::from(name.as_str()));
+                add(text, &format!("{margin}{}:", Value::from(name.as_str())));
                 yaml_below(value, indent, text);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for item in items {
-                *text += &format!("{margin}-");
+                add(text, &format!("{margin}-"));
                 yaml_below(item, indent, text);
             }
         }
-        other => *text += &format!("{margin}{other}\n"),
+        other => add(text, &format!("{margin}{other}\n")),
     }
 }
 
@@ -49,7 +53,7 @@ fn yaml_below(value: &Value, indent: usize, text: &mut String) {
         text.push('\n');
         yaml(value, indent + 2, text);
     } else {
-        *text += &format!(" {value}\n");
+        add(text, &format!(" {value}\n"));
     }
 }
 
@@ -60,15 +64,15 @@ fn toml(policy: &Value) -> String {
         match value {
             Value::Array(items) if items.iter().all(Value::is_object) => {
                 for item in items {
-                    tables += &format!("[[{name}]]\n");
+                    add(&mut tables, &format!("[[{name}]]\n"));
                     pairs(item, &mut tables);
                 }
             }
             Value::Object(_) => {
-                tables += &format!("[{name}]\n");
+                add(&mut tables, &format!("[{name}]\n"));
                 pairs(value, &mut tables);
             }
-            other => plain += &format!("{name} = {}\n", inline(other)),
+            other => add(&mut plain, &format!("{name} = {}\n", inline(other))),
         }
     }
     plain + &tables
@@ -76,7 +80,7 @@ fn toml(policy: &Value) -> String {
 
 fn pairs(value: &Value, text: &mut String) {
     for (name, value) in value.as_object().into_iter().flatten() {
-        *text += &format!("{} = {}\n", Value::from(name.as_str()), inline(value));
+        add(text, &format!("{} = {}\n", Value::from(name.as_str()), inline(value)));
     }
 }
 
