@@ -1,7 +1,7 @@
 //! What is known of one request, looked up once and only when a rule asks.
 //!
-//! A value that is empty, or longer than anybody's name, counts as missing: what a rule does then is
-//! written in the file, so nobody gets around a limit by sending something odd.
+//! A value that is empty, or longer than anybody's name, counts as missing: what a rule does then
+//! is written in the file, so nobody gets around a limit by sending something odd.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;

@@ -5,6 +5,8 @@ mod identify;
 mod jwt;
 mod limits;
 mod matching;
+mod measures;
+mod outcome;
 mod overrides;
 mod rule;
 mod tables;

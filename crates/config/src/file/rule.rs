@@ -1,21 +1,16 @@
 //! `rules`: one after the other, and in the order in which they are looked at.
 
-use tidegate_core::{Kind, Span as Time};
-
 use super::Reading;
 use super::identify::PARTS_MAX;
-use super::limits::Measures;
-use super::tables::{ALGORITHMS, MISSING, MODES, OUTCOME, RULE, WITHOUT_STORE};
+use super::tables::{MISSING, RULE, WITHOUT_STORE};
 use crate::attribute::Attribute;
 use crate::matcher::Matcher;
 use crate::misread::quoted;
-use crate::outcome::Outcome;
 use crate::problem::Span;
 use crate::quantity;
 use crate::read::Fields;
 use crate::rule::{Action, Limit, Missing, Rule, Unit, WithoutStore};
 use crate::source::{Node, Value};
-use crate::zone::Zone;
 
 /// A rule, and where it belongs.
 #[derive(Debug)]
@@ -24,9 +19,6 @@ pub(super) struct Ranked {
     pub(super) at: Span,
     pub(super) rule: Rule,
 }
-
-/// A permit comes back by itself after this, unless the file says otherwise.
-const LEASE: Time = Time::from_secs(60);
 
 /// What says nothing where a rule has no limit.
 const BESIDE_LIMIT: [&str; 19] = [
@@ -246,108 +238,6 @@ impl Reading<'_> {
         fields.get("limit")
     }
 
-    fn read_measures(&mut self, fields: &Fields<'_>) -> Option<Measures> {
-        let name = match fields.get("algorithm") {
-            Some(node) => node.choice("algorithm", &ALGORITHMS, &mut self.problems)?,
-            None => "token-bucket",
-        };
-        let mode = match fields.get("mode") {
-            Some(node) => node.choice("mode", &MODES, &mut self.problems)?,
-            None => "meter",
-        };
-        if let (false, Some(node)) = (name == "leaky-bucket", fields.get("mode")) {
-            let problem = self.problems.error(node.at, format!("`{name}` has no `mode`"));
-            problem.help("leave it out, or use `algorithm: leaky-bucket`");
-        }
-        let kind: Kind = if mode == "queue" { Kind::LeakyQueue } else { name.parse().ok()? };
-        let (unit, per_cell) = self.read_unit(fields, kind);
-        let only = [("time_zone", Kind::FixedWindow), ("lease", Kind::Concurrency)];
-        for (field, wanted) in only.into_iter().chain([("max_wait", Kind::LeakyQueue)]) {
-            if let (Some(node), true) = (fields.get(field), kind != wanted) {
-                let message = format!("`{field}` says nothing for `{kind}`");
-                self.problems.error(node.at, message).help(format!("it is for `{wanted}` only"));
-            }
-        }
-        let mut duration = |field: &'static str| {
-            fields.get(field).and_then(|node| self.read_duration(node, field))
-        };
-        let (lease, max_wait) = (duration("lease").unwrap_or(LEASE), duration("max_wait"));
-        let zone = fields.get("time_zone").and_then(|node| self.read_zone(node));
-        if let (true, Some(node)) = (lease == Time::from_micros(0), fields.get("lease")) {
-            let problem = self.problems.error(node.at, "a lease of no time is over at once");
-            problem.help("write how long a request may take, as in `30s`");
-            return None;
-        }
-        let credits = match fields.get("credits") {
-            Some(node) => Some(self.read_credits(node, kind)?),
-            None => None,
-        };
-        Some(Measures { kind, unit, per_cell, zone, lease, max_wait, credits })
-    }
-
-    fn read_zone(&mut self, node: &Node) -> Option<Zone> {
-        let name = node.text("time_zone", &mut self.problems)?;
-        match Zone::named(name) {
-            Ok(zone) => Some(zone),
-            Err(misread) => {
-                self.misread(node.at, misread);
-                None
-            }
-        }
-    }
-
-    /// What is counted: what `unit` says, or else what the limit does.
-    fn read_unit(&mut self, fields: &Fields<'_>, kind: Kind) -> (Unit, u32) {
-        let usual = if kind == Kind::Concurrency { Unit::InFlight } else { Unit::Requests };
-        let node = fields.get("unit");
-        let word = node.and_then(|node| Some((node.text("unit", &mut self.problems)?, node.at)));
-        let Some((word, at)) = word else {
-            let named = fields.get("limit").and_then(unit_of);
-            return (named.map_or(usual, |name| Unit::Named(name.into())), 1);
-        };
-        match Some(word) {
-            None | Some("requests") => (usual, 1),
-            Some("B" | "bytes") => (Unit::Bytes, 1),
-            Some("kB") => (Unit::Bytes, 1_000),
-            Some("KiB") => (Unit::Bytes, 1_024),
-            Some("MB") => (Unit::Bytes, 1_000_000),
-            Some("MiB") => (Unit::Bytes, 1 << 20),
-            Some(word) => {
-                if let Err(misread) = quantity::unit_name(word) {
-                    self.misread(at, misread);
-                }
-                (Unit::Named(word.into()), 1)
-            }
-        }
-    }
-
-    fn read_outcome(&mut self, node: &Node) -> Option<Outcome> {
-        let fields = Fields::of(node, &OUTCOME, &mut self.problems)?;
-        let mut outcome = Outcome::default();
-        for one in fields.get("status").map_or(&[][..], Node::one_or_more) {
-            let Some(text) = one.scalar("status", &mut self.problems) else { continue };
-            if let Some(range) = statuses(&text) {
-                outcome.status.push(range);
-                continue;
-            }
-            let message = format!("{} is not a status", quoted(&text));
-            let problem = self.problems.error(one.at, message);
-            problem.help("write one such as `401`, `5xx` or `400-499`");
-        }
-        let headers = fields.get("header").and_then(|node| node.map("header", &mut self.problems));
-        for entry in headers.unwrap_or_default() {
-            let like = self.read_filled(&entry.node).iter();
-            let like = like.filter_map(|one| one.scalar(&entry.name, &mut self.problems));
-            let like = like.map(|text| crate::glob::Glob::new(&text)).collect();
-            outcome.headers.push((entry.name.to_ascii_lowercase().into(), like));
-        }
-        outcome.not = fields.get("not").and_then(|node| self.read_outcome(node)).map(Box::new);
-        if fields.is_empty() {
-            self.problems.error(node.at, "an empty condition says nothing").help("leave it out");
-        }
-        Some(outcome)
-    }
-
     fn read_enforced(&mut self, fields: &Fields<'_>) -> u16 {
         if self.read_flag(fields, "shadow", false) {
             if let Some(node) = fields.get("enforce") {
@@ -380,34 +270,6 @@ impl Reading<'_> {
     fn read_flag(&mut self, fields: &Fields<'_>, name: &'static str, usual: bool) -> bool {
         let flag = fields.get(name).and_then(|node| node.flag(name, &mut self.problems));
         flag.unwrap_or(usual)
-    }
-}
-
-/// `401`, `5xx` or `400-499`.
-fn statuses(text: &str) -> Option<(u16, u16)> {
-    let number = |text: &str| text.trim().parse().ok().filter(|it| (100..=599).contains(it));
-    if let Some(hundreds) = text.strip_suffix("xx") {
-        let from = number(&format!("{hundreds}00"))?;
-        return Some((from, from + 99));
-    }
-    let (from, to) = text.split_once('-').unwrap_or((text, text));
-    let (from, to) = (number(from)?, number(to)?);
-    (from <= to).then_some((from, to))
-}
-
-/// What a limit says is counted, if it is neither requests nor bytes: the first that does.
-fn unit_of(node: &Node) -> Option<String> {
-    let limit = match &node.value {
-        Value::Map(entries) => return entries.iter().find_map(|entry| unit_of(&entry.node)),
-        Value::Text(text) => quantity::limit(text).ok()?,
-        _ => return None,
-    };
-    match limit {
-        quantity::Limit::Rate { amount: quantity::Amount { unit, .. }, .. } => match unit {
-            quantity::Unit::Named(name) => Some(name),
-            quantity::Unit::Bytes | quantity::Unit::Requests => None,
-        },
-        _ => None,
     }
 }
 

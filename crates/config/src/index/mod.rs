@@ -1,7 +1,7 @@
 //! Finds the rules that may be for a request without looking at the others.
 //!
-//! Each alternative of a rule stands under one of its conditions, the rarest in the file: a path, or
-//! an exact value of an attribute. What has neither is looked at for every request. Whatever is
+//! Each alternative of a rule stands under one of its conditions, the rarest in the file: a path,
+//! or an exact value of an attribute. What has neither is looked at for every request. Whatever is
 //! found is matched in full afterwards, so the index only has to find enough.
 
 mod trie;

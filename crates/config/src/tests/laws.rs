@@ -224,7 +224,8 @@ pub(super) fn realistic(count: usize) -> Value {
         let tenant = format!("tenant-{number}");
         match number % 5 {
             0 => json!({ "name": name, "key": "ip", "limit": "50/s", "burst": 100,
-                "match": { "path": format!("/v1/service-{number}/**"), "method": ["GET", "HEAD"] } }),
+                "match": { "method": ["GET", "HEAD"],
+                    "path": format!("/v1/service-{number}/**") } }),
             1 => json!({ "name": name, "key": ["ip", "header:x-api-key"], "limit": "5000/day",
                 "algorithm": "fixed-window", "match": { "header": { "x-tenant": tenant } } }),
             2 => json!({ "name": name, "key": "ip", "algorithm": "sliding-window",
@@ -233,7 +234,8 @@ pub(super) fn realistic(count: usize) -> Value {
             3 => json!({ "name": name, "key": "ip", "limit": "20/s",
                 "match": { "host": format!("h{number}.example.com"), "path": "/v3/**" } }),
             _ => json!({ "name": name, "key": "ip", "limit": "9/s",
-                "match": [{ "path": format!("/a/{number}") }, { "path": format!("/b/*/{number}") }] }),
+                "match": [{ "path": format!("/a/{number}") },
+                    { "path": format!("/b/*/{number}") }] }),
         }
     };
     let rules: Vec<Value> = (0..count).map(rule).collect();

@@ -4,5 +4,6 @@ mod identity;
 mod laws;
 mod messages;
 mod model;
+mod reference;
 mod robust;
 mod written;
