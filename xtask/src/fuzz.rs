@@ -35,9 +35,9 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let folder = root.join("fuzz");
     let built = cargo::target_dir(root)?.join("fuzz");
     let host = host()?;
-    let mut build = cargo(&folder, &["build", "--release", "--locked", "--bin", target]);
-    build.args(["--target", &host]).env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &built);
-    let status = build.status().context("cargo does not start")?;
+    let mut compile = cargo(&folder, &["build", "--release", "--locked", "--bin", target]);
+    compile.args(["--target", &host]).env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", &built);
+    let status = compile.status().context("cargo does not start")?;
     ensure!(status.success(), "the target `{target}` does not build");
     let found = built.join("found");
     let grown = built.join("corpus").join(target);
@@ -54,7 +54,8 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let status = fuzzer.status().context("the fuzzer does not start")?;
     ensure!(
         status.success(),
-        "the fuzzer found something: its input is in `{}`; fix it, and add it to `fuzz/corpus/{target}`",
+        "the fuzzer found something: its input is in `{}`; fix it, and add it to \
+         `fuzz/corpus/{target}`",
         found.display()
     );
     Ok(())

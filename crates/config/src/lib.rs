@@ -32,11 +32,6 @@ mod suggest;
 mod token;
 mod zone;
 
-#[cfg(test)]
-mod chance;
-#[cfg(test)]
-mod tests;
-
 pub use self::address::Group;
 pub use self::attribute::Attribute;
 pub use self::explain::{Does, Explained};
@@ -49,3 +44,8 @@ pub use self::request::{Request, Response, Sample, without_port};
 pub use self::rule::{Rule, Timed, Unit, Variant, WithoutStore};
 pub use self::rules::{Headers, Rules};
 pub use self::source::{FILE_BYTES_MAX, Format};
+
+#[cfg(test)]
+mod chance;
+#[cfg(test)]
+mod tests;

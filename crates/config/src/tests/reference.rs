@@ -1,4 +1,5 @@
-//! `docs/policy.md`: its tables are made of those that files are read by, and its examples are read.
+//! `docs/policy.md`: its tables are made of those that files are read by, and its examples are
+//! read.
 //!
 //! To renew the tables, run `UPDATE=1 cargo test -p tidegate-config reference`.
 

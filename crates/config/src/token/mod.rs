@@ -15,8 +15,6 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tidegate_core::{Span, Tick};
 
-#[cfg(test)]
-pub(crate) use self::base64::encode;
 use self::base64::{Alphabet, decode};
 use self::key::{Algorithm, Key, Material, Signed};
 use crate::misread::Misread;
@@ -312,6 +310,9 @@ impl fmt::Display for Rejected {
 }
 
 impl std::error::Error for Rejected {}
+
+#[cfg(test)]
+pub(crate) use self::base64::encode;
 
 #[cfg(test)]
 mod tests;
