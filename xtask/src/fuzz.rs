@@ -51,13 +51,9 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     fuzzer.arg(format!("-dict={target}.dict")).arg(format!("-max_total_time={}", minutes * 60));
     fuzzer.arg(format!("-artifact_prefix={}/", found.display()));
     fuzzer.args(["-max_len=8192", "-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1"]);
+    let before = kept(&found)?;
     let status = fuzzer.status().context("the fuzzer does not start")?;
-    ensure!(
-        status.success(),
-        "the fuzzer found something: its input is in `{}`; fix it, and add it to \
-         `fuzz/corpus/{target}`",
-        found.display()
-    );
+    ensure!(status.success(), "{}", failure(target, &found, before < kept(&found)?));
     Ok(())
 }
 
@@ -75,6 +71,26 @@ fn asked(args: &[String]) -> Result<Asked<'_>> {
         bail!("no such target: `{target}`; there is {}", TARGETS.join(", "));
     }
     Ok(Asked { target, minutes })
+}
+
+/// How many inputs a folder holds.
+fn kept(folder: &Path) -> Result<usize> {
+    let entries = std::fs::read_dir(folder);
+    Ok(entries.with_context(|| format!("cannot read `{}`", folder.display()))?.count())
+}
+
+/// libFuzzer keeps the input of a panic or a hang, but dies with the stack when that overflows.
+fn failure(target: &str, found: &Path, has_input: bool) -> String {
+    if has_input {
+        return format!(
+            "the fuzzer found something: its input is in `{}`; fix it, and add it to \
+             `fuzz/corpus/{target}`",
+            found.display()
+        );
+    }
+    "the fuzzer died without keeping its input, as it does when the stack overflows; run the tests \
+     of the crate, which read every seed"
+        .to_owned()
 }
 
 /// The platform that this compiler builds for by itself.
@@ -114,6 +130,13 @@ mod tests {
             let message = format!("minutes are a number from 1 to 1440: `{minutes}`");
             check(&["policy_file", "--minutes", minutes], Err(&message));
         }
+    }
+
+    #[test]
+    fn an_input_is_promised_only_if_there_is_one() {
+        let found = Path::new("found");
+        assert!(failure("policy_file", found, true).contains("its input is in `found`"));
+        assert!(!failure("policy_file", found, false).contains("found`"));
     }
 
     #[test]
