@@ -28,6 +28,11 @@ Usage: cargo xtask <command>
              cargo-mutants, and installs it if missing. An hour or more; pass
              `--file crates/core/src/tick.rs` to try one file.
 
+  fuzz policy_file [--minutes N]
+             Feeds made-up policy files to the reader, guided by the code that they reach, and
+             fails when one makes it panic or hang. Five minutes unless said, and a few to
+             build. Needs a C++ compiler.
+
   help       This text.
 ";
 
@@ -37,7 +42,7 @@ mod tests {
 
     #[test]
     fn every_command_is_taught() {
-        for command in ["test", "servers", "tidy", "bench", "mutants", "help"] {
+        for command in ["test", "servers", "tidy", "bench", "mutants", "fuzz", "help"] {
             let taught = HELP.lines().any(|line| line.starts_with(&format!("  {command} ")));
             assert!(taught, "{command}");
         }

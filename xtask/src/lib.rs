@@ -7,6 +7,7 @@
 
 mod bench;
 mod cargo;
+mod fuzz;
 mod help;
 mod mutants;
 mod servers;
@@ -54,6 +55,7 @@ fn dispatch(mut args: Vec<String>) -> Result<ExitCode> {
         "servers" => alone(&args).and_then(|()| servers::run(&root()?))?,
         "tidy" => alone(&args).and_then(|()| tidy_or_fail())?,
         "bench" => return bench::run(&root()?, &args),
+        "fuzz" => fuzz::run(&root()?, &args)?,
         "mutants" => mutants::run(&root()?, &args)?,
         other => bail!("no such command: `{other}`; `cargo xtask --help` lists them"),
     }

@@ -1,7 +1,8 @@
 //! Attributes: what of a request can be matched, counted by, or taken as a cost.
 
-use std::borrow::Cow;
 use std::fmt;
+
+use crate::misread::{Misread, quoted};
 
 /// Something that a request has, or has not.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -47,10 +48,7 @@ pub(crate) const WITH_NAME: [&str; 6] =
 
 impl Attribute {
     /// Reads a name such as `ip` or `header:x-api-key`. `identities` are the file's own names.
-    pub(crate) fn parse(
-        text: &str,
-        identities: &[Box<str>],
-    ) -> Result<Attribute, Cow<'static, str>> {
+    pub(crate) fn parse(text: &str, identities: &[Box<str>]) -> Result<Attribute, Misread> {
         if let Some(index) = identities.iter().position(|name| **name == *text) {
             return Ok(Attribute::Identity(index));
         }
@@ -72,29 +70,30 @@ impl Attribute {
         })
     }
 
-    fn with_name(kind: &str, name: &str) -> Result<Attribute, Cow<'static, str>> {
+    fn with_name(kind: &str, name: &str) -> Result<Attribute, Misread> {
         if name.is_empty() {
-            return Err(format!("`{kind}:` needs a name behind the colon").into());
+            let message = format!("{} has no name behind the colon", quoted(&format!("{kind}:")));
+            return Err(Misread::new(message, "write one, as in `header:x-api-key`"));
         }
         if NAME_BYTES_MAX < name.len() {
-            return Err("a name has at most 256 bytes: choose a shorter one".into());
+            let message = format!("{} is longer than 256 bytes", quoted(name));
+            return Err(Misread::new(message, "choose a shorter name"));
         }
         Ok(match kind {
             "attribute" => Attribute::Given(name.into()),
             "cookie" => Attribute::Cookie(name.into()),
-            "header" => Attribute::Header(name.to_ascii_lowercase().into()),
+            "header" => Attribute::Header(header_name(name)?),
             "jwt" => Attribute::Claim(name.into()),
             "query" => Attribute::Query(name.into()),
-            "segment" => match name.parse::<usize>() {
-                Ok(number @ 1..=64) => Attribute::Segment(number),
-                _ => return Err("a segment is a number from 1 to 64, as in `segment:1`".into()),
-            },
+            "segment" => Attribute::Segment(segment_number(name)?),
             _ => {
-                let wrong = format!("there is no attribute `{kind}:…`");
-                let near = crate::suggest::did_you_mean(kind, WITH_NAME);
-                return Err(match near {
-                    Some(near) => format!("{wrong}: did you mean `{near}:{name}`?").into(),
-                    None => format!("{wrong}: {}", accepted(&[])).into(),
+                let message = format!("there is no attribute {}", quoted(&format!("{kind}:…")));
+                return Err(match crate::suggest::did_you_mean(kind, WITH_NAME) {
+                    Some(near) => {
+                        let meant = quoted(&format!("{near}:{name}"));
+                        Misread::new(message, format!("did you mean {meant}?"))
+                    }
+                    None => Misread::new(message, accepted(&[])),
                 });
             }
         })
@@ -108,16 +107,34 @@ impl Attribute {
 
 const NAME_BYTES_MAX: usize = 256;
 
-fn unknown(text: &str, identities: &[Box<str>]) -> Cow<'static, str> {
-    let own = identities.iter().map(|name| &**name);
-    match crate::suggest::did_you_mean(text, PLAIN.into_iter().chain(own)) {
-        Some(near) => format!("there is no attribute `{text}`: did you mean `{near}`?").into(),
-        None => format!("there is no attribute `{text}`: {}", accepted(identities)).into(),
+fn segment_number(text: &str) -> Result<usize, Misread> {
+    let number = text.parse().ok().filter(|number| (1..=64).contains(number));
+    number.ok_or_else(|| {
+        let message = format!("{} is not the number of a segment", quoted(text));
+        Misread::new(message, "write one from 1 to 64, as in `segment:1`")
+    })
+}
+
+/// The name of a header as it is looked up; anything else than a token of HTTP names none.
+pub(crate) fn header_name(name: &str) -> Result<Box<str>, Misread> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        let message = format!("{} is not the name of a header", quoted(name));
+        return Err(Misread::new(message, "write it alone, as in `x-api-key`"));
     }
+    Ok(name.to_ascii_lowercase().into())
+}
+
+fn unknown(text: &str, identities: &[Box<str>]) -> Misread {
+    let own = identities.iter().map(|name| &**name);
+    let near = crate::suggest::did_you_mean(text, PLAIN.into_iter().chain(own));
+    let help = near.map_or_else(|| accepted(identities), |near| format!("did you mean `{near}`?"));
+    Misread::new(format!("there is no attribute {}", quoted(text)), help)
 }
 
 fn accepted(identities: &[Box<str>]) -> String {
-    let own = identities.iter().fold(String::new(), |names, name| names + name + ", ");
+    // A file may have hundreds.
+    let own = identities.iter().take(8).fold(String::new(), |names, name| names + name + ", ");
     format!(
         "use {own}ip, user, tier, method, host, path, fingerprint, header:NAME, cookie:NAME, \
          query:NAME, jwt:CLAIM, segment:NUMBER or attribute:NAME"

@@ -109,7 +109,7 @@ impl Rules {
         names
             .map(|(name, alternatives)| {
                 let mut parts = Parts::new();
-                alternatives.iter().any(|all| facts.push_all(all, &[], &mut parts));
+                alternatives.iter().any(|all| facts.push_all(all, None, &mut parts));
                 (&**name, parts)
             })
             .collect()
@@ -145,7 +145,7 @@ impl Rules {
                 return format!("it wants tier {wanted}, but there is {tier}");
             }
             Condition::Value { attribute, .. } => {
-                let value = facts.bytes(attribute, &[]);
+                let value = facts.bytes(attribute, None);
                 value.map_or("none".to_owned(), |it| attribute.shown(&it))
             }
         };

@@ -1,7 +1,7 @@
 //! What is known of one request, looked up once and only when a rule asks.
 //!
-//! A value that is empty, or longer than anybody's name, counts as missing: what a rule does then is
-//! written in the file, so nobody gets around a limit by sending something odd.
+//! A value that is empty, or longer than anybody's name, counts as missing: what a rule does then
+//! is written in the file, so nobody gets around a limit by sending something odd.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -14,7 +14,8 @@ use tidegate_core::Tick;
 use crate::address::Group;
 use crate::attribute::Attribute;
 use crate::identify::{Identify, Tiers};
-use crate::path::{Normal, Pattern};
+use crate::matcher::Matcher;
+use crate::path::Normal;
 use crate::request::Request;
 use crate::token::Claims;
 
@@ -78,20 +79,21 @@ impl<'r, 'a> Facts<'r, 'a> {
     pub(crate) fn tier(&self) -> usize {
         *self.tier.get_or_init(|| {
             let tiers = &self.identify.tiers;
-            let said = tiers.from.iter().find_map(|attribute| self.bytes(attribute, &[]));
+            let said = tiers.from.iter().find_map(|attribute| self.bytes(attribute, None));
             said.and_then(|name| tiers.index(&name)).unwrap_or(Tiers::DEFAULT)
         })
     }
 
-    /// Adds what `attribute` is of this request; whether there is anything.
+    /// Adds what `attribute` is of this request; whether there is anything. `within` is the match
+    /// that gives names to segments of the path.
     pub(crate) fn push<'f>(
         &'f self,
         attribute: &'f Attribute,
-        patterns: &'f [Pattern],
+        within: Option<&'f Matcher>,
         parts: &mut Parts<'f>,
     ) -> bool {
         match attribute {
-            Attribute::Identity(index) => self.push_identity(*index, patterns, parts),
+            Attribute::Identity(index) => self.push_identity(*index, within, parts),
             Attribute::Fingerprint => self.push_fingerprint(parts),
             Attribute::Ip => {
                 let Some(client) = self.client() else { return false };
@@ -100,7 +102,7 @@ impl<'r, 'a> Facts<'r, 'a> {
                 true
             }
             _ => {
-                let Some(bytes) = self.bytes(attribute, patterns) else { return false };
+                let Some(bytes) = self.bytes(attribute, within) else { return false };
                 parts.push(Part { source: attribute, value: Value::Bytes(bytes) });
                 true
             }
@@ -110,20 +112,20 @@ impl<'r, 'a> Facts<'r, 'a> {
     fn push_identity<'f>(
         &'f self,
         index: usize,
-        patterns: &'f [Pattern],
+        within: Option<&'f Matcher>,
         parts: &mut Parts<'f>,
     ) -> bool {
         let Some(alternatives) = self.identify.identities.get(index) else { return false };
-        alternatives.iter().any(|all| self.push_all(all, patterns, parts))
+        alternatives.iter().any(|all| self.push_all(all, within, parts))
     }
 
     /// Adds address, endpoint and user agent. Who sends no user agent is known by that, too.
     fn push_fingerprint<'f>(&'f self, parts: &mut Parts<'f>) -> bool {
         let [address @ .., user_agent] = &*FINGERPRINT;
-        if !self.push_all(address, &[], parts) {
+        if !self.push_all(address, None, parts) {
             return false;
         }
-        if !self.push(user_agent, &[], parts) {
+        if !self.push(user_agent, None, parts) {
             parts.push(Part { source: user_agent, value: Value::Missing });
         }
         true
@@ -133,11 +135,11 @@ impl<'r, 'a> Facts<'r, 'a> {
     pub(crate) fn push_all<'f>(
         &'f self,
         all: &'f [Attribute],
-        patterns: &'f [Pattern],
+        within: Option<&'f Matcher>,
         parts: &mut Parts<'f>,
     ) -> bool {
         let before = parts.len();
-        let all_there = all.iter().all(|attribute| self.push(attribute, patterns, parts));
+        let all_there = all.iter().all(|attribute| self.push(attribute, within, parts));
         if !all_there {
             parts.truncate(before);
         }
@@ -148,7 +150,7 @@ impl<'r, 'a> Facts<'r, 'a> {
     pub(crate) fn bytes<'f>(
         &'f self,
         attribute: &Attribute,
-        patterns: &[Pattern],
+        within: Option<&Matcher>,
     ) -> Option<Cow<'f, [u8]>> {
         let request = self.request;
         let value = match attribute {
@@ -156,15 +158,12 @@ impl<'r, 'a> Facts<'r, 'a> {
             Attribute::Cookie(name) => cookie(request, name)?.into(),
             Attribute::Given(name) => request.attribute(name)?.as_bytes().into(),
             Attribute::Header(name) => request.header(name)?.trim_ascii().into(),
-            Attribute::Host => request.host().to_ascii_lowercase().into_bytes().into(),
+            Attribute::Host => plain_host(request.host()).into_bytes().into(),
             Attribute::Method => request.method().as_bytes().into(),
             Attribute::Path => self.path.as_str().as_bytes().into(),
             Attribute::Query(name) => query(request.query()?, name)?,
             Attribute::Segment(number) => self.path.segments().nth(number - 1)?.as_bytes().into(),
-            Attribute::Named(name) => {
-                let captured = patterns.iter().find_map(|it| it.capture(&self.path, name))?;
-                captured.as_bytes().to_vec().into()
-            }
+            Attribute::Named(name) => within?.capture(self, name)?.as_bytes().to_vec().into(),
             Attribute::Tier => {
                 self.identify.tiers.names.get(self.tier())?.as_bytes().to_vec().into()
             }
@@ -177,7 +176,7 @@ impl<'r, 'a> Facts<'r, 'a> {
     /// What several attributes are together, for a text of them.
     fn joined(&self, attribute: &Attribute) -> Option<Cow<'_, [u8]>> {
         let mut parts = Parts::new();
-        if !self.push(attribute, &[], &mut parts) {
+        if !self.push(attribute, None, &mut parts) {
             return None;
         }
         if let [Part { value: Value::Bytes(bytes), .. }] = &parts[..] {
@@ -201,6 +200,11 @@ impl<'r, 'a> Facts<'r, 'a> {
         };
         tokens.as_ref()?.claims(without_scheme(token), self.now).ok()
     }
+}
+
+/// A host with one spelling: in lower case, and without the dot that may end a full name.
+pub(crate) fn plain_host(host: &str) -> String {
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
 /// A token without the word in front of it.

@@ -33,11 +33,6 @@ mod suite;
 mod token;
 mod zone;
 
-#[cfg(test)]
-mod chance;
-#[cfg(test)]
-mod conforms;
-
 pub use self::address::Group;
 pub use self::attribute::Attribute;
 pub use self::explain::{Does, Explained};
@@ -51,3 +46,10 @@ pub use self::rule::{Rule, Timed, Unit, Variant, WithoutStore};
 pub use self::rules::{Headers, Rules};
 pub use self::source::{FILE_BYTES_MAX, Format};
 pub use self::suite::{Answered, Cells, Ends, Expectations, Expected, Place, Step, Suite, Test};
+
+#[cfg(test)]
+mod chance;
+#[cfg(test)]
+mod conforms;
+#[cfg(test)]
+mod tests;

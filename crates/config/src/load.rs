@@ -60,7 +60,8 @@ impl Rules {
     /// process runs.
     pub fn from_bytes(name: &str, text: &[u8], format: Format) -> Result<Loaded, Report> {
         let around = Around::new(PathBuf::new());
-        read(&[(name.to_owned(), text.to_vec(), format)], &around)
+        let loaded = read(&[(name.to_owned(), text.to_vec(), format)], &around)?;
+        Ok(Loaded { files: around.read(), ..loaded })
     }
 
     /// Reads the policy file at `path`. Of a folder, all that end in `.yaml`, `.yml`, `.toml` or
@@ -77,7 +78,8 @@ impl Rules {
         let folder = paths.first().and_then(|path| path.parent()).unwrap_or(Path::new(""));
         let around = Around::new(folder.to_owned());
         let mut loaded = read(&texts, &around).map_err(LoadError::Wrong)?;
-        loaded.files.splice(0..0, paths);
+        loaded.files = paths;
+        loaded.files.extend(around.read());
         Ok(loaded)
     }
 }
@@ -115,9 +117,13 @@ fn is_policy(path: &Path) -> bool {
     is_ours && fs::metadata(path).is_ok_and(|it| it.is_file())
 }
 
-fn read(texts: &[(String, Vec<u8>, Format)], around: &Around) -> Result<Loaded, Report> {
+/// The policy of these files; `outside` says what they refer to.
+pub(crate) fn read(
+    texts: &[(String, Vec<u8>, Format)],
+    outside: &dyn Outside,
+) -> Result<Loaded, Report> {
     let files: Vec<File<'_>> = texts.iter().map(|(name, text, _)| File { name, text }).collect();
-    let mut reading = Reading::new(around);
+    let mut reading = Reading::new(outside);
     let mut trees = Vec::new();
     for (number, (_, text, format)) in (0..).zip(texts) {
         match source::read(number, text, *format) {
@@ -131,7 +137,7 @@ fn read(texts: &[(String, Vec<u8>, Format)], around: &Around) -> Result<Loaded, 
     if is_fatal {
         return Err(report);
     }
-    Ok(Loaded { rules, report, files: around.read() })
+    Ok(Loaded { rules, report, files: Vec::new() })
 }
 
 /// Reads a file, but not one that is larger than any policy.

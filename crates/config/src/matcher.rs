@@ -45,7 +45,7 @@ impl Matcher {
     }
 
     pub(crate) fn matches(&self, facts: &Facts<'_, '_>) -> bool {
-        self.any.iter().any(|all| all.conditions.iter().all(|condition| condition.holds(facts)))
+        self.any.iter().any(|all| all.holds(facts))
     }
 
     /// The first condition that keeps a request out; of the last alternative, if there are several.
@@ -62,18 +62,44 @@ impl Matcher {
         other.any.iter().all(|narrow| self.any.iter().any(|wide| wide.covers(narrow)))
     }
 
-    /// The path patterns, for the names that they give to segments.
-    pub(crate) fn patterns(&self) -> Vec<Pattern> {
+    /// What stands in the path where an alternative that matches has `{name}`.
+    pub(crate) fn capture<'f>(&self, facts: &'f Facts<'_, '_>, name: &str) -> Option<&'f str> {
+        let matching = self.any.iter().filter(|all| all.holds(facts));
+        matching.flat_map(All::patterns).find_map(|it| it.capture(&facts.path, name))
+    }
+
+    /// How many patterns and values it has: what comparing it costs.
+    pub(crate) fn weight(&self) -> usize {
+        let weight = |condition: &Condition| match condition {
+            Condition::Network(networks) => networks.len(),
+            Condition::Not(matcher) => matcher.weight(),
+            Condition::Path(patterns) => patterns.len(),
+            Condition::Tier(tiers) => tiers.len(),
+            Condition::Value { like, .. } => like.len(),
+        };
         let conditions = self.any.iter().flat_map(|all| &all.conditions);
-        let patterns = conditions.filter_map(|condition| match condition {
-            Condition::Path(patterns) => Some(patterns),
-            _ => None,
-        });
-        patterns.flatten().cloned().collect()
+        self.any.len() + conditions.map(weight).sum::<usize>()
+    }
+
+    /// The names that its paths give to segments.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.any.iter().flat_map(All::patterns).flat_map(Pattern::names)
     }
 }
 
 impl All {
+    fn holds(&self, facts: &Facts<'_, '_>) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(facts))
+    }
+
+    fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        let paths = self.conditions.iter().filter_map(|condition| match condition {
+            Condition::Path(patterns) => Some(patterns),
+            _ => None,
+        });
+        paths.flatten()
+    }
+
     fn covers(&self, narrow: &All) -> bool {
         let implied = |wide: &Condition| narrow.conditions.iter().any(|it| wide.covers(it));
         self.conditions.iter().all(implied)
@@ -92,7 +118,7 @@ impl Condition {
             Condition::Tier(tiers) => tiers.contains(&facts.tier()),
             Condition::Value { attribute, like } => {
                 let fits = |value: &[u8]| like.iter().any(|glob| glob.matches(value));
-                facts.bytes(attribute, &[]).is_some_and(|value| fits(&value))
+                facts.bytes(attribute, None).is_some_and(|value| fits(&value))
             }
         }
     }

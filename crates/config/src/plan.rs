@@ -121,15 +121,17 @@ impl Rules {
         };
         let Some(key) = limit.key_of(facts, rule) else { return Turn::Misses };
         let variant = limit.variant(facts, &key);
+        let is_shadow =
+            limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, &key);
         match limit.variants[variant].quota {
+            // Nothing is counted where nothing may pass, so a block in shadow does nothing.
+            Quotas::Block if is_shadow => return Turn::NoLimit { variant },
             Quotas::Block => return Turn::Blocks,
             Quotas::Unlimited => return Turn::NoLimit { variant },
             Quotas::Judged(_) => {}
         }
         let cost = limit.cost.as_ref().or(route_cost);
         let is_open = limit.counts_when.is_some() || cost.is_some_and(Cost::is_by_response);
-        let is_shadow =
-            limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, &key);
         let cost = cost.map_or(1, |cost| cost.at_request(facts));
         Turn::Charges(Planned { rule, number, variant, key, cost, is_open, is_shadow })
     }
@@ -149,7 +151,7 @@ impl Limit {
     fn key_of<'f>(&'f self, facts: &'f Facts<'_, '_>, rule: &'f Rule) -> Option<Parts<'f>> {
         let mut parts = Parts::new();
         for attribute in &self.key {
-            if facts.push(attribute, &rule.patterns, &mut parts) {
+            if facts.push(attribute, Some(&rule.matcher), &mut parts) {
                 continue;
             }
             match self.missing {

@@ -64,15 +64,20 @@ impl Problem {
 }
 
 impl Problems {
+    #[track_caller]
     pub(crate) fn error(&mut self, at: Span, message: impl Into<String>) -> Added<'_> {
         self.add(Problem::error(at, message))
     }
 
+    #[track_caller]
     pub(crate) fn warn(&mut self, at: Span, message: impl Into<String>) -> Added<'_> {
         self.add(Problem { level: Level::Warning, ..Problem::error(at, message) })
     }
 
+    #[track_caller]
     pub(crate) fn add(&mut self, problem: Problem) -> Added<'_> {
+        #[cfg(test)]
+        seen::note(std::panic::Location::caller());
         let count = match problem.level {
             Level::Error => &mut self.errors,
             Level::Warning => &mut self.warnings,
@@ -130,3 +135,27 @@ pub(crate) fn shortened(typed: &str) -> Cow<'_, str> {
 /// The most errors, and the most warnings, that are kept. Nobody reads on.
 const PROBLEMS_MAX: usize = 100;
 const SHOWN_CHARS_MAX: usize = 60;
+
+/// Which lines of code have said something, for a test that wants to have seen all of them.
+#[cfg(test)]
+pub(crate) mod seen {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+    use std::panic::Location;
+
+    thread_local! {
+        static PLACES: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
+    }
+
+    pub(crate) fn note(at: &Location<'_>) {
+        PLACES.with_borrow_mut(|it| it.insert(format!("{}:{}", at.file(), at.line())));
+    }
+
+    pub(crate) fn forget() {
+        PLACES.with_borrow_mut(BTreeSet::clear);
+    }
+
+    pub(crate) fn places() -> BTreeSet<String> {
+        PLACES.with_borrow(BTreeSet::clone)
+    }
+}

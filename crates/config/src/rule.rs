@@ -11,7 +11,6 @@ use crate::cost::Cost;
 use crate::facts::{Facts, Part, Value};
 use crate::matcher::Matcher;
 use crate::outcome::Outcome;
-use crate::path::Pattern;
 use crate::quantity::CalendarUnit;
 use crate::request::Response;
 use crate::zone::Zone;
@@ -21,8 +20,6 @@ use crate::zone::Zone;
 pub struct Rule {
     pub(crate) name: Box<str>,
     pub(crate) matcher: Matcher,
-    /// The matcher's, for the names that they give to segments.
-    pub(crate) patterns: Vec<Pattern>,
     pub(crate) action: Action,
     /// Whether no rule below it applies to what it matches.
     pub(crate) is_last: bool,

@@ -2,9 +2,10 @@
 
 use super::Reading;
 use super::tables::{COST_RULE, MEASURE};
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, header_name};
 use crate::cost::{Cost, Measure, Measured};
 use crate::matcher::Matcher;
+use crate::misread::quoted;
 use crate::read::Fields;
 use crate::source::{Node, Value};
 
@@ -34,7 +35,7 @@ impl Reading<'_> {
         let fields = Fields::of(node, &MEASURE, &mut self.problems)?;
         let from = fields.required("from", &mut self.problems)?;
         let mut number = |name: &'static str, usual: u32| {
-            let range = 0..=u64::from(u32::MAX);
+            let range = u64::from(name == "max")..=u64::from(u32::MAX);
             let count = |node: &Node| node.count(name, range, &mut self.problems);
             let given = fields.get(name).and_then(count).and_then(|it| u32::try_from(it).ok());
             given.unwrap_or(usual)
@@ -42,7 +43,9 @@ impl Reading<'_> {
         let (otherwise, min, max) =
             (number("default", 1), number("min", 1), number("max", u32::MAX));
         if max < min {
-            self.problems.error(fields.at(), "`max` is less than `min`").help("swap them");
+            let message = format!("`max` is less than `min`, which is {min}");
+            let at = fields.get("max").map_or(fields.at(), |node| node.at);
+            self.problems.error(at, message).help("swap them");
             return None;
         }
         let what = self.read_measured(from)?;
@@ -53,11 +56,24 @@ impl Reading<'_> {
     fn read_measured(&mut self, node: &Node) -> Option<Measured> {
         let text = node.text("from", &mut self.problems)?;
         if let Some(name) = text.strip_prefix("response:") {
-            return Some(Measured::Response(name.trim().to_ascii_lowercase().into()));
+            return match header_name(name.trim()) {
+                Ok(name) => Some(Measured::Response(name)),
+                Err(misread) => {
+                    self.misread(node.at, misread);
+                    None
+                }
+            };
         }
         if text == "content-length" {
             return Some(Measured::Request(Attribute::Header("content-length".into())));
         }
-        self.read_attribute(node).map(Measured::Request)
+        let attribute = self.read_attribute(node)?;
+        if matches!(attribute, Attribute::Named(_)) {
+            let message = format!("{} has no name here", quoted(text));
+            let problem = self.problems.error(node.at, message);
+            problem.help("use `segment:2`, by the number of the segment");
+            return None;
+        }
+        Some(Measured::Request(attribute))
     }
 }

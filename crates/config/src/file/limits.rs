@@ -1,7 +1,7 @@
 //! `limit`, `burst`, `credits`: how much.
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Span as Time};
+use tidegate_core::{Grains, Kind, Policy, Quota, Span as Time};
 
 use super::Reading;
 use super::tables::CREDITS;
@@ -9,7 +9,7 @@ use crate::problem::Span;
 use crate::quantity::{self, Amount, Limit, Period};
 use crate::read::Fields;
 use crate::rule::{Quotas, Timed, Unit, When};
-use crate::source::Node;
+use crate::source::{Node, Value};
 use crate::zone::Zone;
 
 /// What all quotas of a rule have in common.
@@ -39,6 +39,7 @@ impl Reading<'_> {
         if !matches!(kind, Kind::TokenBucket | Kind::Gcra | Kind::LeakyBucket) {
             let problem = self.problems.error(node.at, format!("`{kind}` saves no credits"));
             problem.help("use `algorithm: token-bucket`");
+            return None;
         }
         let saved_for = fields.required("for", &mut self.problems)?;
         let saved_for = self.read_duration(saved_for, "for")?;
@@ -60,6 +61,11 @@ impl Reading<'_> {
         burst: Option<&Node>,
         measures: &Measures,
     ) -> Option<Quotas> {
+        if let Value::List(_) = node.value {
+            let problem = self.problems.error(node.at, "`limit` takes one limit, not a list");
+            problem.help("write a rule for each: all that match are judged together");
+            return None;
+        }
         let text = node.scalar("limit", &mut self.problems)?;
         let limit = match quantity::limit(&text) {
             Ok(limit) => limit,
@@ -69,7 +75,7 @@ impl Reading<'_> {
             }
         };
         let burst = match burst {
-            Some(node) => Some(self.read_cells(node, "burst")?),
+            Some(node) => Some(self.read_burst(node, measures.kind)?),
             None => None,
         };
         match limit {
@@ -78,6 +84,23 @@ impl Reading<'_> {
             Limit::InFlight { cells } => self.in_flight(node.at, cells, measures),
             Limit::Rate { amount, per } => self.rate(node.at, &amount, per, burst, measures),
         }
+    }
+
+    pub(super) fn read_burst(&mut self, node: &Node, kind: Kind) -> Option<u32> {
+        let has_burst =
+            matches!(kind, Kind::TokenBucket | Kind::Gcra | Kind::LeakyBucket | Kind::LeakyQueue);
+        if !has_burst {
+            let problem = self.problems.error(node.at, format!("`{kind}` has no burst"));
+            problem.help("leave it out, or use `algorithm: token-bucket`");
+            return None;
+        }
+        let cells = self.read_cells(node, "burst")?;
+        if cells == 0 {
+            let problem = self.problems.error(node.at, "a burst of 0 lets nothing pass");
+            problem.help("give at least 1, or leave it out");
+            return None;
+        }
+        Some(cells)
     }
 
     fn read_cells(&mut self, node: &Node, what: &str) -> Option<u32> {
@@ -95,10 +118,10 @@ impl Reading<'_> {
     fn cells(&mut self, at: Span, count: u64) -> Option<u32> {
         let cells = u32::try_from(count).ok();
         if cells.is_none() {
-            let message = format!("`{count}` is more than can be counted: at most {}", u32::MAX);
+            let message = format!("`{count}` is more than can be counted: at most `{}`", u32::MAX);
             self.problems
                 .error(at, message)
-                .help("count something larger: `unit: kB`, for example");
+                .help("write a smaller number; bytes can also be counted in `unit: kB`");
         }
         cells
     }
@@ -130,10 +153,6 @@ impl Reading<'_> {
         }
         let cells = self.amount(at, amount, measures)?;
         if Self::is_calendar(per, measures) {
-            if burst.is_some() {
-                self.problems.error(at, QuotaError::BurstWithoutBucket.to_string());
-                return None;
-            }
             let zone = measures.zone.clone().unwrap_or_else(Zone::utc);
             return self.calendar(at, cells, per, zone);
         }
@@ -147,7 +166,7 @@ impl Reading<'_> {
         if measures.kind == Kind::LeakyQueue
             && let Some(wait) = measures.max_wait
         {
-            quota = self.waits_at_most(at, quota, wait)?;
+            quota = waits_at_most(quota, wait);
         }
         if let Some(credits) = measures.credits {
             return self.with_credits(at, quota, credits, measures.kind);
@@ -172,6 +191,16 @@ impl Reading<'_> {
                 self.problems.error(at, "this rule does not count bytes").help("add `unit: B`");
                 return None;
             }
+            (quantity::Unit::Named(said), Unit::Named(unit)) if **said != **unit => {
+                let message = format!("the limit counts `{said}`, but the rule counts `{unit}`");
+                self.problems.error(at, message).help(format!("write `unit: {said}`"));
+                return None;
+            }
+            (quantity::Unit::Named(said), Unit::Requests | Unit::Bytes | Unit::InFlight) => {
+                let message = format!("this rule does not count `{said}`");
+                self.problems.error(at, message).help(format!("write `unit: {said}`"));
+                return None;
+            }
             _ => amount.cells,
         };
         self.cells(at, cells)
@@ -191,19 +220,6 @@ impl Reading<'_> {
         };
         let policy = When::Calendar { limit, unit, zone };
         Some(judged(Timed { part: "", policy, window: unit.about() }))
-    }
-
-    /// A queue no longer than what leaves it in time.
-    fn waits_at_most(&mut self, at: Span, quota: Quota, wait: Time) -> Option<Quota> {
-        let held = u128::from(quota.cells()) * u128::from(wait.get())
-            / u128::from(quota.per().get().max(1));
-        let held = u32::try_from(held).unwrap_or(u32::MAX).saturating_add(1);
-        let burst = quota.burst_asked().map_or(held, |burst| burst.min(held));
-        if burst == 0 {
-            self.problems.error(at, "nothing gets through in `max_wait`").help("make it longer");
-            return None;
-        }
-        Some(quota.burst(burst))
     }
 
     /// Two buckets that judge together: one saves unused quota, the other says how fast it may go.
@@ -238,6 +254,14 @@ impl Reading<'_> {
             }
         }
     }
+}
+
+/// A queue no longer than what leaves it in time.
+fn waits_at_most(quota: Quota, wait: Time) -> Quota {
+    let held = u128::from(quota.cells()) * u128::from(wait.get());
+    let held = held / u128::from(quota.per().get().max(1));
+    let held = u32::try_from(held).unwrap_or(u32::MAX).saturating_add(1);
+    quota.burst(quota.burst_asked().map_or(held, |burst| burst.min(held)))
 }
 
 fn judged(one: Timed) -> Quotas {

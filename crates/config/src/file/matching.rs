@@ -3,11 +3,13 @@
 use super::Reading;
 use super::tables::MATCH;
 use crate::attribute::Attribute;
+use crate::facts::plain_host;
 use crate::glob::Glob;
 use crate::matcher::{All, Condition, Matcher};
+use crate::misread::quoted;
 use crate::path::Pattern;
 use crate::read::Fields;
-use crate::source::{Entry, Node};
+use crate::source::{Entry, Node, Value};
 
 impl Reading<'_> {
     /// One match or a list of them; without one, every request.
@@ -33,17 +35,34 @@ impl Reading<'_> {
             .extend(fields.get("ip").map(|node| Condition::Network(self.read_networks(node))));
         for name in ["header", "cookie", "query", "jwt", "attribute"] {
             let Some(node) = fields.get(name) else { continue };
-            let Some(entries) = node.map(name, &mut self.problems) else { continue };
+            let Some(entries) = self.read_pairs(node, name) else { continue };
             conditions.extend(entries.iter().filter_map(|entry| self.read_value(name, entry)));
         }
         if let Some(node) = fields.get("not") {
             conditions.push(Condition::Not(self.read_match(Some(node))));
         }
-        if conditions.is_empty() {
+        if fields.is_empty() {
             let problem = self.problems.error(node.at, "an empty match says nothing");
             problem.help("leave it out to match every request");
         }
         All { conditions }
+    }
+
+    /// Names and what they have to be.
+    fn read_pairs<'n>(&mut self, node: &'n Node, name: &str) -> Option<&'n [Entry]> {
+        let Value::Map(entries) = &node.value else {
+            let message = format!("`{name}` takes a map, not {}", node.found());
+            let example = if node.plain_text().is_empty() { "NAME" } else { node.plain_text() };
+            let help =
+                format!("write {} for any value", quoted(&format!("{{ {example}: \"*\" }}")));
+            self.problems.error(node.at, message).help(help);
+            return None;
+        };
+        if entries.is_empty() {
+            let problem = self.problems.error(node.at, format!("`{name}` is an empty map"));
+            problem.help("put something in it, or remove it");
+        }
+        Some(entries)
     }
 
     /// `method: [GET, HEAD]` and `path: /export/**`, where they stand without `match`.
@@ -83,8 +102,8 @@ impl Reading<'_> {
                 self.needs_tokens(&attribute, entry.name_at);
                 Some(self.read_values(&entry.node, attribute, &entry.name))
             }
-            Err(wrong) => {
-                self.problems.error(entry.name_at, wrong);
+            Err(misread) => {
+                self.misread(entry.name_at, misread);
                 None
             }
         }
@@ -93,8 +112,10 @@ impl Reading<'_> {
     fn read_values(&mut self, node: &Node, attribute: Attribute, what: &str) -> Condition {
         let ignores_case = crate::index::ignores_case(&attribute);
         let mut like = Vec::new();
-        for one in node.one_or_more() {
+        for one in self.read_filled(node) {
             let Some(text) = one.scalar(what, &mut self.problems) else { continue };
+            self.check_value(&attribute, &text, one);
+            let text = if attribute == Attribute::Host { plain_host(&text).into() } else { text };
             if text.is_empty() {
                 let problem = self.problems.error(one.at, "an empty text is like nothing");
                 problem.help("write `\"*\"` for any value, or put it under `not:`");
@@ -103,5 +124,21 @@ impl Reading<'_> {
             like.push(glob);
         }
         Condition::Value { attribute, like }
+    }
+
+    /// A method or a host that no request has is a mistake.
+    fn check_value(&mut self, attribute: &Attribute, text: &str, node: &Node) {
+        let is_odd = |letter: char| letter.is_whitespace() || ",|/:?#@".contains(letter);
+        // An address of IPv6 stands in brackets, and has colons of its own.
+        if !text.contains(is_odd) || text.starts_with('[') {
+            return;
+        }
+        let help = match attribute {
+            Attribute::Method => "write one such as `GET`, or a list: `[GET, HEAD]`",
+            Attribute::Host => "write the name alone, without scheme, port or path",
+            _ => return,
+        };
+        let message = format!("no {attribute} is like {}", quoted(text));
+        self.problems.error(node.at, message).help(help);
     }
 }

@@ -2,12 +2,17 @@
 
 mod costs;
 mod identify;
+mod jwt;
 mod limits;
 mod matching;
+mod measures;
+mod outcome;
 mod overrides;
 mod rule;
 mod tables;
+mod tiers;
 
+use crate::address::Proxies;
 use crate::identify::Tiers;
 use crate::index::Index;
 use crate::problem::{Problems, Span};
@@ -27,7 +32,13 @@ pub(crate) struct Reading<'o> {
     tiers: Tiers,
     /// Whether the file lists all tiers there are.
     tiers_are_known: bool,
+    /// Whether there is a section `jwt`, be it wrong.
     has_tokens: bool,
+    /// Whether there is a section `tiers`, be it wrong.
+    has_tiers: bool,
+    /// How much each identity is made of.
+    sizes: Vec<identify::Size>,
+    proxies: Proxies,
     defaults: Defaults,
     /// The names of rules, and where each stands.
     names: std::collections::HashMap<Box<str>, Span>,
@@ -54,10 +65,13 @@ impl<'o> Reading<'o> {
         Reading {
             problems: Problems::default(),
             outside,
-            identities: vec!["client".into()],
+            identities: Vec::new(),
             tiers: Tiers::default(),
             tiers_are_known: false,
             has_tokens: false,
+            has_tiers: false,
+            sizes: Vec::new(),
+            proxies: Proxies::default(),
             defaults: Defaults { without_store: None, nodes: 1 },
             names: std::collections::HashMap::new(),
         }

@@ -1,10 +1,14 @@
 //! Quotas by tier, and those of single keys.
 
+use std::fmt::Write as _;
+
 use super::Reading;
 use super::limits::Measures;
 use super::rule::is_map;
 use super::tables::OVERRIDE;
 use crate::attribute::Attribute;
+use crate::facts::plain_host;
+use crate::misread::quoted;
 use crate::problem::Span;
 use crate::read::Fields;
 use crate::rule::{Overrides, Quotas, Variant};
@@ -18,6 +22,10 @@ impl Reading<'_> {
         burst: Option<&Node>,
         measures: &Measures,
     ) -> Option<(Vec<Variant>, Vec<usize>)> {
+        if let Some(burst) = burst.filter(|burst| !is_map(burst)) {
+            // Once, though it counts for each tier.
+            self.read_burst(burst, measures.kind)?;
+        }
         if !is_map(limit) {
             if let Some(burst) = burst.filter(|burst| is_map(burst)) {
                 let problem =
@@ -25,10 +33,20 @@ impl Reading<'_> {
                 problem.help("write `limit: { free: 100/min, … }` as well");
                 return None;
             }
+            if let (Some(burst), "unlimited" | "block") = (burst, limit.plain_text().trim()) {
+                let problem = self.problems.error(burst.at, "there is no burst without a rate");
+                problem.help("leave it out");
+                return None;
+            }
             let quota = self.read_quota(limit, burst, measures)?;
             return Some((vec![Variant { id: "".into(), quota }], Vec::new()));
         }
         let entries = limit.map("limit", &mut self.problems)?;
+        if entries.is_empty() {
+            let problem = self.problems.error(limit.at, "there is a limit for no tier");
+            problem.help("write one, as in `100/min`, or one for each tier");
+            return None;
+        }
         let mut variants = Vec::new();
         let mut by_tier = Vec::new();
         for entry in entries {
@@ -90,7 +108,11 @@ impl Reading<'_> {
             }
             return overrides;
         }
-        for one in node.list("overrides", &mut self.problems).unwrap_or_default() {
+        if !matches!(node.value, crate::source::Value::List(_)) {
+            let message = format!("`overrides` takes a map or a list, not {}", node.found());
+            self.problems.error(node.at, message).help("write `{ acme: 5000/min }`");
+        }
+        for one in node.one_or_more().iter().filter(|one| !std::ptr::eq(*one, node)) {
             let Some(fields) = Fields::of(one, &OVERRIDE, &mut self.problems) else { continue };
             let named = fields.required("key", &mut self.problems);
             let limit = fields.required("limit", &mut self.problems);
@@ -114,21 +136,63 @@ impl Reading<'_> {
         variants: &mut Vec<Variant>,
         quota: crate::rule::Quotas,
     ) {
-        if values.len() != key.len() {
-            let message = format!("the key has {} parts, not {}", key.len(), values.len());
+        let size = self.size_of_all(key);
+        if !size.parts().contains(&values.len()) {
+            let counts: Vec<String> = size.parts().iter().map(ToString::to_string).collect();
+            let parts = if counts == ["1"] { "part" } else { "parts" };
+            let message =
+                format!("the key has {} {parts}, not {}", counts.join(" or "), values.len());
             let problem = self.problems.error(at, message);
             problem.help("write `- { key: [first, second], limit: 5000/min }`");
             return;
         }
-        let known = Overrides::key(values.iter().map(String::as_str));
-        let id = format!("={}", values.join(" "));
-        let variant = Variant { id: id.into(), quota };
-        if overrides.by_key.insert(known, variants.len()).is_some() {
-            let message = format!("`{}` has an override already", values.join(" "));
-            self.problems.error(at, message).help("leave one of them out");
+        let plain: Vec<String> =
+            values.iter().enumerate().map(|(at, value)| self.plain(key, at, value)).collect();
+        let mut known = vec![Overrides::key(plain.iter().map(String::as_str))];
+        if plain != values {
+            // An identity may also be a text that only looks like an address.
+            known.push(Overrides::key(values.iter().map(String::as_str)));
         }
-        variants.push(variant);
+        for known in known {
+            if overrides.by_key.insert(known, variants.len()).is_some() {
+                let message = format!("{} has an override already", quoted(&values.join(" ")));
+                self.problems.error(at, message).help("leave one of them out");
+                return;
+            }
+        }
+        variants.push(Variant { id: id_of(values).into(), quota });
     }
+
+    /// A value of a key as requests have it: the network of an address, a host in lower case.
+    fn plain(&self, key: &[Attribute], at: usize, value: &str) -> String {
+        let attribute = if let [only] = key { Some(only) } else { key.get(at) };
+        match (attribute, value.parse()) {
+            (
+                Some(Attribute::Ip | Attribute::Identity(_) | Attribute::Fingerprint),
+                Ok(address),
+            ) => self.proxies.group(address).to_string(),
+            (Some(Attribute::Host), _) => plain_host(value),
+            _ => value.to_owned(),
+        }
+    }
+}
+
+/// Tells the override from others: no two lists of values have the same.
+fn id_of(values: &[String]) -> String {
+    let mut id = String::from("=");
+    for (number, value) in values.iter().enumerate() {
+        if 0 < number {
+            id.push(' ');
+        }
+        for letter in value.chars() {
+            if letter.is_whitespace() || letter.is_control() || "%#".contains(letter) {
+                let _ = write!(id, "%{:02X}", u32::from(letter));
+            } else {
+                id.push(letter);
+            }
+        }
+    }
+    id
 }
 
 /// What is said for a tier: the same for all, or its own.

@@ -94,13 +94,16 @@ pub(super) static IDENTIFY: Table = Table {
     what: "`identify`",
     about: "Who a request is from.",
     fields: table_fields! {
-        "client": IDENTITY, "The first of these that is present. A list in the list is all of it together.";
+        "client": IDENTITY,
+            "The first of these that is present. A list in the list is all of it together.";
         "trusted_proxies": Takes::OneOrMore(&Takes::Form {
                 like: &["10.0.0.0/8", "2001:db8::/32", "private", "loopback"], pattern: "" }),
             "Networks of your own proxies. Without one, forwarding headers are ignored.";
         "forwarded_by": Takes::OneOf(&FORWARDED), "Which header your proxies write.";
-        "ipv4_prefix": Takes::Count { min: 1, max: 32 }, "How many bits of an IPv4 address count as one client.";
-        "ipv6_prefix": Takes::Count { min: 1, max: 128 }, "How many bits of an IPv6 address count as one client; 64 unless said.";
+        "ipv4_prefix": Takes::Count { min: 1, max: 32 },
+            "How many bits of an IPv4 address count as one client.";
+        "ipv6_prefix": Takes::Count { min: 1, max: 128 },
+            "How many bits of an IPv6 address count as one client; 64 unless said.";
     },
 };
 
@@ -109,7 +112,8 @@ pub(super) static JWT: Table = Table {
     about: "How tokens are checked before their claims are believed.",
     fields: table_fields! {
         "in": ATTRIBUTE, "Where the token is: `header:authorization` unless said.";
-        "secret_env": Takes::Text, "The environment variable that holds the secret of HS256, HS384 and HS512.";
+        "secret_env": Takes::Text,
+            "The environment variable that holds the secret of HS256, HS384 and HS512.";
         "secret_file": Takes::Text, "The file that holds that secret.";
         "key_file": NAMES, "PEM files with public keys: RSA, EC or Ed25519.";
         "jwks_file": Takes::Text, "A file with a JSON Web Key Set.";
@@ -158,7 +162,8 @@ pub(super) static MEASURE: Table = Table {
             "Where: an attribute of the request, `content-length`, or `response:NAME`, a header \
              of the response.";
         "default": Takes::Count { min: 0, max: u32::MAX as u64 },
-            "Where it says nothing; for a response, what is taken until it is there. 1 unless said.";
+            "Where it says nothing; for a response, what is taken until it is there. 1 unless \
+             said.";
         "min": Takes::Count { min: 0, max: u32::MAX as u64 }, "The least; 1 unless said.";
         "max": COUNT, "The most.";
     },
@@ -172,7 +177,9 @@ pub(super) static MATCH: Table = Table {
     fields: table_fields! {
         "method": NAMES, "`GET`, or a list.";
         "host": NAMES, "`api.example.com`, `*.example.com`, or a list.";
-        "path": NAMES, "`/search/**`, `/users/{id}`, `/files/*.png`, or a list. `**` is any number of segments, `*` is within one.";
+        "path": NAMES,
+            "`/search/**`, `/users/{id}`, `/files/*.png`, or a list. `**` is any number of \
+             segments, `*` is within one.";
         "tier": SCALARS, "A tier, or a list.";
         "ip": NAMES, "A network, or a list.";
         "header": VALUES, "Headers and what they have to be: a text, `*` for any, or a list.";
@@ -222,32 +229,44 @@ pub(super) static RULE: Table = Table {
     what: "a rule",
     about: "Which requests, whom it counts, and by how much.",
     fields: table_fields! {
-        "name": Takes::Scalar, "Its name in headers, answers and metrics: what was consumed is kept under it.";
+        "name": Takes::Scalar,
+            "Its name in headers, answers and metrics: what was consumed is kept under it.";
         "about": Takes::Text, "What it is for. Not used.";
         "match": MATCHES, "Which requests it is for; all of them if this is missing.";
-        "key": ATTRIBUTES, "Whom it counts: an attribute, or several together. Everybody together if this is missing.";
+        "key": ATTRIBUTES,
+            "Whom it counts: an attribute, or several together. Everybody together if this is \
+             missing.";
         "if_missing": Takes::OneOf(&MISSING),
             "What happens to requests without a part of the key: they count `together`, or the \
              rule is `skip`ped.";
         "algorithm": Takes::OneOf(&ALGORITHMS), "The algorithm; `token-bucket` unless said.";
-        "mode": Takes::OneOf(&MODES), "For `leaky-bucket`: `meter` refuses what overflows, `queue` holds it back.";
-        "limit": Takes::Either(&[LIMIT, Takes::Map(&LIMIT)]), "How much: `100/min`, or one for each tier.";
-        "burst": Takes::Either(&[COUNT, Takes::Map(&COUNT)]), "How many may come at once, for buckets; or one for each tier.";
+        "mode": Takes::OneOf(&MODES),
+            "For `leaky-bucket`: `meter` refuses what overflows, `queue` holds it back.";
+        "limit": Takes::Either(&[LIMIT, Takes::Map(&LIMIT)]),
+            "How much: `100/min`, or one for each tier.";
+        "burst": Takes::Either(&[COUNT, Takes::Map(&COUNT)]),
+            "How many may come at once, for buckets; or one for each tier.";
         "credits": Takes::Table(&CREDITS), "Unused quota, saved up for a burst.";
-        "time_zone": Takes::Form { like: &["Europe/Berlin", "America/New_York", "UTC"], pattern: "" },
+        "time_zone": Takes::Form {
+                like: &["Europe/Berlin", "America/New_York", "UTC"], pattern: "" },
             "For `fixed-window`: windows are those of the calendar there.";
-        "lease": DURATION, "For `concurrency`: after this a permit comes back by itself; 1min unless said.";
+        "lease": DURATION,
+            "For `concurrency`: after this a permit comes back by itself; 1min unless said.";
         "max_wait": DURATION, "For `leaky-queue`: the longest that a request is held back.";
-        "unit": Takes::Text, "What is counted, if not requests: `B`, `kB`, `KiB`, `MB`, `MiB`, or a word of your own.";
+        "unit": Takes::Text,
+            "What is counted, if not requests: `B`, `kB`, `KiB`, `MB`, `MiB`, or a word of your \
+             own.";
         "cost": COST, "What a request costs under this rule, instead of what its route does.";
-        "counts_when": Takes::Table(&OUTCOME), "Gives back what was taken unless the response is like this.";
+        "counts_when": Takes::Table(&OUTCOME),
+            "Gives back what was taken unless the response is like this.";
         "overrides": Takes::Either(&[Takes::Map(&LIMIT), Takes::List(&Takes::Table(&OVERRIDE))]),
             "Quotas of single keys: `acme: 5000/min`.";
         "shadow": Takes::Flag, "Judged, counted and reported, but never refuses.";
         "enforce": SHARE, "For how many of the keys it refuses; it is in shadow for the others.";
         "on_store_error": Takes::OneOf(&WITHOUT_STORE), "What it does while Redis does not answer.";
         "headers": Takes::Flag, "Whether clients are told of it; `false` hides it.";
-        "priority": Takes::Count { min: 0, max: 1_000_000 }, "Rules with a higher one are looked at first; 0 unless said.";
+        "priority": Takes::Count { min: 0, max: 1_000_000 },
+            "Rules with a higher one are looked at first; 0 unless said.";
         "last": Takes::Flag, "Rules below do not apply to what this one matches.";
         "unlimited": Takes::Flag, "Lets pass what it matches; rules below do not apply.";
         "block": Takes::Flag, "Refuses what it matches.";

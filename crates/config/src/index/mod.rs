@@ -1,7 +1,7 @@
 //! Finds the rules that may be for a request without looking at the others.
 //!
-//! Each alternative of a rule stands under one of its conditions, the rarest in the file: a path, or
-//! an exact value of an attribute. What has neither is looked at for every request. Whatever is
+//! Each alternative of a rule stands under one of its conditions, the rarest in the file: a path,
+//! or an exact value of an attribute. What has neither is looked at for every request. Whatever is
 //! found is matched in full afterwards, so the index only has to find enough.
 
 mod trie;
@@ -107,7 +107,7 @@ impl Index {
         let mut found = Candidates::from_slice(&self.always);
         self.paths.find(&facts.path, &mut found);
         for (attribute, rules) in &self.values {
-            let Some(value) = facts.bytes(attribute, &[]) else { continue };
+            let Some(value) = facts.bytes(attribute, None) else { continue };
             let rules = if ignores_case(attribute) && value.iter().any(u8::is_ascii_uppercase) {
                 rules.get(&*value.to_ascii_lowercase())
             } else {

@@ -75,6 +75,11 @@ impl Pattern {
         &self.segments
     }
 
+    /// The names of its segments.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(Segment::name)
+    }
+
     pub(crate) fn matches(&self, path: &Normal<'_>) -> bool {
         self.walk(path, |_, _| {})
     }

@@ -132,6 +132,12 @@ fn unit(name: &str) -> Result<Unit, Misread> {
     Err(not_a_unit(name))
 }
 
+/// Checks a name for what is counted, as `unit` gives it.
+pub(crate) fn unit_name(name: &str) -> Result<(), Misread> {
+    let help = "write a word of three letters or more, or `B`, `kB`, `KiB`, `MB` or `MiB`";
+    unit(name).map(drop).map_err(|misread| Misread::new(misread.message, help))
+}
+
 fn not_a_unit(name: &str) -> Misread {
     let form = "write a number alone, with k or M, in bytes, or with what is counted after a \
                 space, as in `100`, `10k`, `10MB` or `40000 tokens`";

@@ -3,7 +3,7 @@
 //! Fields that the table does not know, and fields without a value, are reported once, at the
 //! start. Whoever reads the rest sees only what was really given.
 
-use super::Table;
+use super::{Table, Takes};
 use crate::problem::{Problems, Span, shortened};
 use crate::source::{Entry, Node, Value};
 use crate::suggest::did_you_mean;
@@ -24,7 +24,7 @@ impl<'n> Fields<'n> {
     ) -> Option<Fields<'n>> {
         let Value::Map(entries) = &node.value else {
             let message = format!("{} is a map of fields, not {}", table.what, node.shown());
-            problems.error(node.at, message).help(format!("give it {}", names_of(table)));
+            problems.error(node.at, message).help(fields_of(table));
             return None;
         };
         for entry in entries {
@@ -46,6 +46,16 @@ impl<'n> Fields<'n> {
     pub(crate) fn get(&self, name: &'static str) -> Option<&'n Node> {
         let node = self.entry(name).map(|entry| &entry.node);
         node.filter(|node| !matches!(node.value, Value::Null))
+    }
+
+    /// Whether nothing was given, not even a field that does not exist.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether a field was given, be it without a value.
+    pub(crate) fn has(&self, name: &'static str) -> bool {
+        self.entry(name).is_some()
     }
 
     /// The value of a field that must be given.
@@ -91,11 +101,28 @@ fn unknown(entry: &Entry, table: &'static Table, problems: &mut Problems) {
     }
     let message = format!("unknown field `{}` in {}", shortened(&entry.name), table.what);
     let near = did_you_mean(&entry.name, table.fields.iter().map(|field| field.name));
-    let help = match near {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("{} takes {}", table.what, names_of(table)),
+    let help = match (below(table, &entry.name), near) {
+        (Some(field), _) => format!("it belongs under `{field}`"),
+        (None, Some(near)) => format!("did you mean `{near}`?"),
+        (None, None) => format!("{} takes {}", table.what, names_of(table)),
     };
     problems.error(entry.name_at, message).help(help);
+}
+
+/// The field whose own fields have this name.
+fn below(table: &Table, name: &str) -> Option<&'static str> {
+    let has = |takes: &Takes| takes.table().is_some_and(|table| table.has(name));
+    table.fields.iter().find(|field| has(&field.takes)).map(|field| field.name)
+}
+
+/// What to write instead of something that is no map.
+fn fields_of(table: &Table) -> String {
+    match table.fields {
+        [first, ..] if 8 < table.fields.len() => {
+            format!("give it fields, as in `{{ {}: … }}`", first.name)
+        }
+        _ => format!("give it {}", names_of(table)),
+    }
 }
 
 fn names_of(table: &Table) -> String {
@@ -105,7 +132,7 @@ fn names_of(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read::{Field, Takes};
+    use crate::read::Field;
     use crate::report::{File, Report};
     use crate::source::{Format, read};
 

@@ -36,6 +36,18 @@ pub(crate) struct Field {
     pub(crate) takes: Takes,
 }
 
+impl Takes {
+    /// The fields that may stand below it.
+    fn table(&self) -> Option<&'static Table> {
+        match self {
+            Takes::Table(table) | Takes::Open(table, _) => Some(table),
+            Takes::List(item) | Takes::OneOrMore(item) => item.table(),
+            Takes::Either(ways) => ways.iter().find_map(Takes::table),
+            _ => None,
+        }
+    }
+}
+
 /// What a field takes.
 #[derive(Debug)]
 pub(crate) enum Takes {

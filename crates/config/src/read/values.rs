@@ -26,7 +26,10 @@ impl Node {
             Value::Text(text) | Value::Fraction(text) => Some(Cow::Borrowed(text)),
             Value::Integer(whole) => Some(Cow::Owned(whole.to_string())),
             _ => {
-                problems.error(self.at, self.takes(what, "text or a number"));
+                let problem = problems.error(self.at, self.takes(what, "text or a number"));
+                if let Some(typed) = self.typed() {
+                    problem.help(format!("write it in quotes: `\"{}\"`", shortened(&typed)));
+                }
                 None
             }
         }
@@ -93,6 +96,11 @@ impl Node {
         None
     }
 
+    /// The text, or nothing if it is none.
+    pub(crate) fn plain_text(&self) -> &str {
+        if let Value::Text(text) = &self.value { text } else { "" }
+    }
+
     /// A list's items, or the node itself.
     pub(crate) fn one_or_more(&self) -> &[Node] {
         match &self.value {
@@ -136,7 +144,9 @@ impl Node {
     }
 
     fn takes(&self, what: &str, wanted: &str) -> String {
-        format!("`{what}` takes {wanted}, not {}", self.shown())
+        let is_phrase = what.starts_with("a ") || what.starts_with("an ");
+        let what = if is_phrase { what.to_owned() } else { format!("`{}`", shortened(what)) };
+        format!("{what} takes {wanted}, not {}", self.shown())
     }
 
     fn typed(&self) -> Option<Cow<'_, str>> {

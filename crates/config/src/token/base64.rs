@@ -54,7 +54,7 @@ fn sextet(letter: u8, alphabet: Alphabet) -> Option<u32> {
 
 /// Writes what [`decode`] reads, for tokens made in tests.
 #[cfg(test)]
-pub(super) fn encode(bytes: &[u8]) -> String {
+pub(crate) fn encode(bytes: &[u8]) -> String {
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
     for group in bytes.chunks(3) {

@@ -312,4 +312,7 @@ impl fmt::Display for Rejected {
 impl std::error::Error for Rejected {}
 
 #[cfg(test)]
+pub(crate) use self::base64::encode;
+
+#[cfg(test)]
 mod tests;

@@ -8,7 +8,6 @@ mod keys;
 use ring::hmac;
 use serde_json::json;
 
-use super::base64::encode;
 use super::*;
 
 const SECRET: &[u8] = b"an example of a secret, of 32 b.";

@@ -1,0 +1,307 @@
+//! Who a request is from: every kind of attribute, and what happens with odd ones.
+
+use ring::hmac;
+use serde_json::{Value, json};
+use tidegate_core::Tick;
+
+use super::messages::Pretended;
+use crate::load::{Loaded, read};
+use crate::request::Sample;
+use crate::rule::Variant;
+use crate::source::Format;
+use crate::token::encode;
+
+const NOW_SECONDS: u64 = 1_900_000_000;
+const NOW: Tick = Tick::from_micros(NOW_SECONDS * 1_000_000);
+
+#[track_caller]
+fn loaded(text: &str) -> Loaded {
+    let files = [("policy.yaml".to_owned(), text.as_bytes().to_vec(), Format::Yaml)];
+    read(&files, &Pretended).unwrap_or_else(|report| panic!("{report}"))
+}
+
+/// The key of the only rule, as `source=value` with a space between.
+#[track_caller]
+fn key_in(loaded: &Loaded, request: &Sample) -> String {
+    let facts = loaded.rules.facts(request, NOW);
+    let plan = loaded.rules.plan(&facts);
+    let Some(charge) = plan.charges.first() else { return "skipped".to_owned() };
+    let parts = charge.key.iter().map(|part| format!("{}={}", part.source, part.value));
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+/// Checks the key of a rule with `key`, which is skipped where a part is missing.
+#[track_caller]
+fn check(above: &str, key: &str, request: &Sample, expected: &str) {
+    let rule = format!("{{ name: a, key: {key}, if_missing: skip, limit: 1/s }}");
+    let loaded = loaded(&format!("{above}\nrules:\n  - {rule}\n"));
+    assert_eq!(key_in(&loaded, request), expected, "{key}");
+}
+
+fn request(line: &str) -> Sample {
+    Sample::new(line).from_peer([192, 0, 2, 7].into())
+}
+
+#[test]
+fn every_kind_of_attribute_is_found() {
+    let full = request("PoST /users/7//a%62c/?q=a%20b+c&id=x&id=y&e%6Dpty=&%71=z")
+        .with_header("Host", "API.Example.com.:8080")
+        .with_header("X-Api-Key", "  k1 ")
+        .with_header("X-Api-Key", "k2")
+        .with_header("Cookie", "a=1; session = s1 ;b=2")
+        .with_header("Cookie", "late=l; session=s2")
+        .with_header("User-Agent", "curl/8")
+        .with_attribute("user", "ada")
+        .with_attribute("tenant", "acme");
+    for (key, expected) in [
+        ("ip", "ip=192.0.2.7"),
+        ("method", "method=PoST"),
+        ("host", "host=api.example.com"),
+        ("path", "path=/users/7/abc"),
+        ("user", "user=ada"),
+        ("attribute:user", "user=ada"),
+        ("attribute:tenant", "attribute:tenant=acme"),
+        ("attribute:other", "skipped"),
+        ("header:X-Api-Key", "header:x-api-key=k1"),
+        ("header:x-other", "skipped"),
+        ("cookie:session", "cookie:session=s1"),
+        ("cookie:late", "cookie:late=l"),
+        ("cookie:Session", "skipped"),
+        ("query:q", "query:q=a b c"),
+        ("query:id", "query:id=x"),
+        ("query:empty", "skipped"),
+        ("query:other", "skipped"),
+        ("segment:1", "segment:1=users"),
+        ("segment:3", "segment:3=abc"),
+        ("segment:4", "skipped"),
+        ("client", "ip=192.0.2.7"),
+        ("fingerprint", "ip=192.0.2.7 method=PoST path=/users/7/abc header:user-agent=curl/8"),
+        ("[user, host]", "user=ada host=api.example.com"),
+        ("[user, query:other]", "skipped"),
+    ] {
+        check("", key, &full, expected);
+    }
+    check("", "tier", &full, "skipped");
+    check("tiers: { header: x-tier, default: free }", "tier", &full, "tier=free");
+}
+
+#[test]
+fn who_sends_no_user_agent_is_known_by_that() {
+    let expected = "ip=192.0.2.7 method=GET path=/ header:user-agent=(missing)";
+    check("", "fingerprint", &request("/"), expected);
+    check("", "fingerprint", &Sample::new("/"), "skipped");
+}
+
+#[test]
+fn a_segment_has_the_name_that_the_match_gives_it() {
+    let loaded = loaded(
+        "rules:\n  - name: a\n    match: { path: ['/users/{id}', '/teams/{id}/**'] }\n    \
+         key: '{id}'\n    limit: 1/s\n",
+    );
+    assert_eq!(key_in(&loaded, &request("/users/%37")), "{id}=7");
+    assert_eq!(key_in(&loaded, &request("/teams/8/a/b")), "{id}=8");
+    assert_eq!(key_in(&loaded, &request("/users/7/a")), "skipped");
+}
+
+/// An alternative that is not for the request has no say in who it is from.
+#[test]
+fn only_a_match_that_holds_names_segments() {
+    let loaded = loaded(
+        "rules:\n  - name: a\n    match:\n      - { path: '/a/{id}', method: GET }\n      \
+         - { path: '/{id}/b', method: POST }\n    key: '{id}'\n    limit: 1/s\n",
+    );
+    assert_eq!(key_in(&loaded, &request("GET /a/b")), "{id}=b");
+    assert_eq!(key_in(&loaded, &request("POST /a/b")), "{id}=a");
+}
+
+#[test]
+fn the_first_that_is_present_counts() {
+    let identify = "identify: { client: [header:x-api-key, [cookie:a, cookie:b], ip] }";
+    let cases = [
+        (request("/").with_header("x-api-key", "k").with_header("cookie", "a=1;b=2"), 0),
+        (request("/").with_header("cookie", "a=1;b=2"), 1),
+        (request("/").with_header("x-api-key", " ").with_header("cookie", "a=1;b=2"), 1),
+        (request("/").with_header("cookie", "a=1"), 2),
+        (request("/").with_header("x-api-key", "k".repeat(1_025)), 2),
+        (request("/"), 2),
+        (Sample::new("/"), 3),
+    ];
+    let keys = ["header:x-api-key=k", "cookie:a=1 cookie:b=2", "ip=192.0.2.7", "skipped"];
+    for (sample, expected) in cases {
+        check(identify, "client", &sample, keys[expected]);
+    }
+    let longest = "k".repeat(1_024);
+    let sample = request("/").with_header("x-api-key", &longest);
+    check(identify, "client", &sample, &format!("header:x-api-key={longest}"));
+}
+
+#[test]
+fn identities_are_made_of_those_above() {
+    let identify = "identify: { account: [header:x-account], \
+                    device: [[account, header:x-device], account], client: [device, ip] }";
+    let account = request("/").with_header("x-account", "acme");
+    let device = account.clone().with_header("x-device", "d1");
+    check(identify, "client", &device, "header:x-account=acme header:x-device=d1");
+    check(identify, "client", &account, "header:x-account=acme");
+    check(identify, "client", &request("/").with_header("x-device", "d1"), "ip=192.0.2.7");
+    check(
+        identify,
+        "[device, host]",
+        &device.with_header("host", "h"),
+        "header:x-account=acme header:x-device=d1 host=h",
+    );
+}
+
+#[test]
+fn bytes_that_are_no_text_are_kept_apart() {
+    let loaded = loaded("rules: [{ name: a, key: header:x-api-key, limit: 1/s }]");
+    let keys = [&b"\xff"[..], b"\xfe", "\u{fffd}".as_bytes(), b"(missing)", b""].map(|value| {
+        let request = request("/").with_header("x-api-key", value);
+        let facts = loaded.rules.facts(&request, NOW);
+        format!("{:?}", loaded.rules.plan(&facts).charges[0].key)
+    });
+    let different: std::collections::BTreeSet<&String> = keys.iter().collect();
+    assert_eq!(different.len(), keys.len(), "{keys:#?}");
+}
+
+#[test]
+fn what_is_missing_counts_together_unless_the_rule_is_skipped() {
+    let loaded = loaded("rules: [{ name: a, key: [user, host], limit: 1/s }]");
+    assert_eq!(key_in(&loaded, &request("/")), "user=(missing) host=(missing)");
+    let named = request("/").with_header("host", "h");
+    assert_eq!(key_in(&loaded, &named), "user=(missing) host=h");
+}
+
+fn token(secret: &[u8], algorithm: &str, claims: &Value) -> String {
+    let header = json!({ "alg": algorithm });
+    let [header, claims] = [&header, claims].map(|part| encode(part.to_string().as_bytes()));
+    let message = format!("{header}.{claims}");
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+    let signature = encode(hmac::sign(&key, message.as_bytes()).as_ref());
+    format!("{message}.{}", if algorithm == "none" { String::new() } else { signature })
+}
+
+#[test]
+fn a_token_that_cannot_be_believed_is_none() {
+    let secret = b"an example of a secret, of 32 b.";
+    let claims = |name: &str, exp: u64| json!({ "sub": name, "exp": exp, "org": { "id": 7 } });
+    let good = claims("ada", NOW_SECONDS + 60);
+    for source in ["secret_env: SECRET", "secret_file: secret.txt"] {
+        let above =
+            format!("jwt: {{ {source} }}\nidentify: {{ client: [jwt:sub, ip], org: jwt:org.id }}");
+        let by = |token: &str| request("/").with_header("Authorization", format!("Bearer {token}"));
+        let believed = by(&token(secret, "HS256", &good));
+        check(&above, "client", &believed, "jwt:sub=ada");
+        check(&above, "org", &believed, "jwt:org.id=7");
+        for odd in [
+            token(secret, "HS256", &claims("ada", NOW_SECONDS - 31)),
+            token(secret, "none", &good),
+            token(b"some other secret, of 32 bytes..", "HS256", &good),
+            token(secret, "HS512", &good),
+            token(secret, "HS256", &claims("", NOW_SECONDS + 60)),
+            token(secret, "HS256", &claims(&"a".repeat(1_025), NOW_SECONDS + 60)),
+            "nonsense".to_owned(),
+            String::new(),
+        ] {
+            check(&above, "client", &by(&odd), "ip=192.0.2.7");
+        }
+        check(&above, "client", &request("/"), "ip=192.0.2.7");
+    }
+    let cookie = "jwt: { secret_env: SECRET, in: cookie:token }";
+    let sample =
+        request("/").with_header("cookie", format!("token={}", token(secret, "HS256", &good)));
+    check(cookie, "jwt:sub", &sample, "jwt:sub=ada");
+}
+
+#[test]
+fn a_tier_that_no_rule_knows_is_the_default() {
+    let loaded = loaded(
+        "tiers: { from: [attribute:plan, header:x-tier], default: free }\n\
+         rules: [{ name: a, limit: { free: 1/s, pro: 2/s } }]",
+    );
+    let tier = |request: &Sample| {
+        let facts = loaded.rules.facts(request, NOW);
+        let charge = &loaded.rules.plan(&facts).charges[0];
+        loaded.rules.rules()[0].variants()[charge.variant].id().to_owned()
+    };
+    assert_eq!(tier(&request("/")), "free");
+    assert_eq!(tier(&request("/").with_header("x-tier", "pro")), "pro");
+    assert_eq!(tier(&request("/").with_header("x-tier", "PRO")), "free");
+    assert_eq!(tier(&request("/").with_header("x-tier", "platinum")), "free");
+    // The first that is present counts, though nobody knows it.
+    let both = request("/").with_header("x-tier", "pro").with_attribute("plan", "odd");
+    assert_eq!(tier(&both), "free");
+}
+
+#[test]
+fn clients_behind_trusted_proxies_are_told_apart() {
+    let identify = "identify: { trusted_proxies: 192.0.2.0/24, ipv4_prefix: 24 }";
+    let forwarded = request("/").with_header("x-forwarded-for", "198.51.100.1, 203.0.113.9");
+    check(identify, "ip", &forwarded, "ip=203.0.113.0/24");
+    check("", "ip", &forwarded, "ip=192.0.2.7");
+    let six = Sample::new("/").from_peer("2001:db8::9".parse().unwrap());
+    check("", "ip", &six, "ip=2001:db8::/64");
+}
+
+/// Judged and counted, but never refuses.
+#[test]
+fn what_is_in_shadow_blocks_nobody() {
+    for (rule, blocks) in [("shadow: true", false), ("enforce: 0%", false), ("last: true", true)] {
+        let loaded = loaded(&format!(
+            "tiers: {{ header: x-tier, default: free }}\n\
+             rules: [{{ name: a, {rule}, limit: {{ free: block, pro: 1/s }} }}]"
+        ));
+        let request = request("/");
+        let facts = loaded.rules.facts(&request, NOW);
+        assert_eq!(loaded.rules.plan(&facts).stopped.is_some(), blocks, "{rule}");
+    }
+}
+
+/// The variant of the only rule.
+#[track_caller]
+fn variant(above: &str, rule: &str, request: &Sample) -> String {
+    let loaded = loaded(&format!("{above}\nrules:\n  - {{ name: a, limit: 1/s, {rule} }}\n"));
+    let facts = loaded.rules.facts(request, NOW);
+    let plan = loaded.rules.plan(&facts);
+    let charge = &plan.charges[0];
+    charge.rule.variants()[charge.variant].id().to_owned()
+}
+
+#[test]
+fn overrides_are_found_however_their_key_is_spelled() {
+    let six = Sample::new("/").from_peer("2001:db8::9".parse().unwrap());
+    for key in ["ip", "client"] {
+        for spelled in ["2001:DB8::9", "2001:db8::1", "2001:db8::/64"] {
+            let rule = format!("key: {key}, overrides: {{ \"{spelled}\": 9/s }}");
+            assert_eq!(variant("", &rule, &six), format!("={spelled}"), "{key}");
+        }
+        let rule = format!("key: {key}, overrides: {{ \"2001:db8:0:1::1\": 9/s }}");
+        assert_eq!(variant("", &rule, &six), "");
+    }
+    let host = request("/").with_header("host", "api.example.com");
+    assert_eq!(
+        variant("", "key: host, overrides: { API.example.com: 9/s }", &host),
+        "=API.example.com"
+    );
+}
+
+#[test]
+fn no_two_overrides_go_by_one_name() {
+    let loaded = loaded(
+        "rules:\n  - name: a\n    key: [host, path]\n    limit: 1/s\n    overrides:\n      \
+         - { key: ['a b', c], limit: 2/s }\n      - { key: [a, 'b c'], limit: 3/s }\n      \
+         - { key: [a, 'b%20c'], limit: 4/s }\n      - { key: [a, 'b#peak'], limit: 4/s }\n",
+    );
+    let ids: Vec<&str> = loaded.rules.rules()[0].variants().iter().map(Variant::id).collect();
+    assert_eq!(ids, ["", "=a%20b c", "=a b%20c", "=a b%2520c", "=a b%23peak"]);
+}
+
+#[test]
+fn an_override_of_a_combination_names_all_of_it() {
+    let above = "identify: { client: [[header:x-org, header:x-user], ip] }";
+    let rule = "key: client, overrides: [{ key: [acme, ada], limit: 9/s }, { key: 192.0.2.7, \
+                limit: 8/s }]";
+    let ada = request("/").with_header("x-org", "acme").with_header("x-user", "ada");
+    assert_eq!(variant(above, rule, &ada), "=acme ada");
+    assert_eq!(variant(above, rule, &request("/")), "=192.0.2.7");
+}

@@ -1,0 +1,265 @@
+//! The index finds what asking every rule finds; what never applies never does; the three formats
+//! say the same.
+
+use serde_json::{Value, json};
+use tidegate_core::Tick;
+
+use super::model::{Ask, Ruled, TIERS, Want, judges};
+use super::written::{FORMATS, written};
+use crate::chance::Chance;
+use crate::explain::Does;
+use crate::load::Loaded;
+use crate::plan::{Plan, Stopped, Turn};
+use crate::request::Sample;
+use crate::rules::Rules;
+use crate::source::Format;
+
+const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
+
+fn policy(rules: &[Ruled], costs: &[(Want, u32)]) -> Value {
+    let rules: Vec<Value> = rules.iter().map(Ruled::json).collect();
+    let costs = costs.iter().map(|(want, cost)| json!({ "match": want.json(), "cost": cost }));
+    let costs: Vec<Value> = costs.collect();
+    let tiers = json!({ "header": "X-Tier", "default": TIERS[0], "names": TIERS });
+    let mut policy = json!({ "tiers": tiers, "rules": rules });
+    if !costs.is_empty() {
+        policy["costs"] = json!(costs);
+    }
+    policy
+}
+
+#[track_caller]
+fn loaded(policy: &Value, format: Format) -> Loaded {
+    let text = written(policy, format);
+    let loaded = Rules::from_bytes("policy", text.as_bytes(), format);
+    loaded.unwrap_or_else(|report| panic!("{report}\n{text}"))
+}
+
+/// All that a plan says.
+fn shown(plan: &Plan<'_>) -> String {
+    let charges = plan.charges.iter().map(|it| {
+        let key: Vec<String> = it.key.iter().map(|part| format!("{part:?}")).collect();
+        let variant = it.rule.variants()[it.variant].id();
+        let flags = (it.is_open, it.is_shadow);
+        format!("{}#{} {variant:?} {key:?} costs {} {flags:?}", it.rule.name(), it.number, it.cost)
+    });
+    let charges: Vec<String> = charges.collect();
+    let stopped =
+        plan.stopped.map(|it| format!("{}#{} blocks: {}", it.rule.name(), it.number, it.blocks));
+    format!("{charges:#?} {stopped:?} {} {:?}", plan.is_too_much, plan.route_cost)
+}
+
+fn random_rules(chance: &mut Chance) -> Vec<Ruled> {
+    let count = usize::try_from(1 + chance.below(12)).unwrap();
+    let mut rules: Vec<Ruled> = (0..count).map(|number| Ruled::any(chance, number)).collect();
+    // The same conditions many times: what is rare is found under something else.
+    for at in 1..count {
+        if chance.below(3) == 0 {
+            rules[at].any = rules[at - 1].any.clone();
+        }
+    }
+    rules
+}
+
+fn random_costs(chance: &mut Chance) -> Vec<(Want, u32)> {
+    let cost =
+        |chance: &mut Chance| (Want::any(chance, 1), u32::try_from(chance.below(9)).unwrap());
+    (0..chance.below(5)).map(|_| cost(chance)).collect()
+}
+
+/// What a walk over all rules gives, with the real matcher.
+fn walked<'f>(rules: &'f Rules, facts: &'f crate::facts::Facts<'_, '_>) -> Plan<'f> {
+    let matching = |(matcher, _): &(crate::matcher::Matcher, _)| matcher.matches(facts);
+    let route_cost = rules.costs.iter().position(matching);
+    let cost = route_cost.map(|at| &rules.costs[at].1);
+    let mut plan =
+        Plan { charges: smallvec::SmallVec::new(), stopped: None, is_too_much: false, route_cost };
+    for (number, rule) in rules.list.iter().enumerate().filter(|(_, it)| it.matcher.matches(facts))
+    {
+        match rules.turn(number, facts, cost) {
+            Turn::Charges(planned) => plan.charges.push(planned),
+            Turn::Misses | Turn::NoLimit { .. } => {}
+            turn @ (Turn::Blocks | Turn::Unlimited) => {
+                let blocks = matches!(turn, Turn::Blocks);
+                plan.stopped = Some(Stopped { rule, number, blocks });
+                break;
+            }
+        }
+        if rule.is_last {
+            break;
+        }
+    }
+    plan
+}
+
+#[test]
+fn the_index_finds_what_asking_every_rule_finds() {
+    let mut found = 0;
+    for seed in 0..4_000 {
+        let mut chance = Chance::of(seed);
+        let (rules, costs) = (random_rules(&mut chance), random_costs(&mut chance));
+        let loaded = loaded(&policy(&rules, &costs), Format::Json);
+        for _ in 0..25 {
+            let ask = Ask::any(&mut chance);
+            let sample = ask.sample();
+            let facts = loaded.rules.facts(&sample, NOW);
+            let plan = loaded.rules.plan(&facts);
+            assert_eq!(shown(&plan), shown(&walked(&loaded.rules, &facts)), "{seed} {ask:?}");
+            let judging: Vec<&str> = plan.charges.iter().map(|it| it.rule.name()).collect();
+            let stopped = plan.stopped.map(|it| it.rule.name());
+            assert_eq!((judging, stopped), judges(&rules, &ask), "{seed} {ask:?} {rules:#?}");
+            let cost = costs.iter().position(|(want, _)| want.holds(&ask));
+            assert_eq!(plan.route_cost, cost, "{seed} {ask:?} {costs:?}");
+            found += plan.charges.len();
+        }
+    }
+    assert!(100_000 < found, "only {found} rules were found: the law holds of nothing");
+}
+
+#[test]
+fn what_covers_another_is_for_all_that_the_other_is_for() {
+    let (mut covering, mut tried) = (0, 0);
+    for seed in 0..40_000 {
+        let mut chance = Chance::of(seed);
+        let [wide, narrow] = [0; 2].map(|_| {
+            // Few conditions: of many, one hardly ever covers the other.
+            let any = (0..=chance.below(2)).map(|_| Want::any(&mut chance, 1)).collect();
+            Ruled { any, ..Ruled::any(&mut Chance::of(0), usize::from(chance.below(9) == 0)) }
+        });
+        let both =
+            [Ruled { name: "wide".into(), ..wide }, Ruled { name: "narrow".into(), ..narrow }];
+        let loaded = loaded(&policy(&both, &[]), Format::Json);
+        let matcher =
+            |name: &str| &loaded.rules.list.iter().find(|it| it.name() == name).unwrap().matcher;
+        if !matcher("wide").covers(matcher("narrow")) {
+            continue;
+        }
+        covering += 1;
+        for _ in 0..60 {
+            let ask = Ask::any(&mut chance);
+            if both[1].matches(&ask) {
+                tried += 1;
+                assert!(both[0].matches(&ask), "{seed} {ask:?} {both:#?}");
+            }
+        }
+    }
+    assert!(500 < covering && 5_000 < tried, "{covering} cover another, {tried} requests");
+}
+
+#[test]
+fn what_never_applies_never_does() {
+    let mut warned = 0;
+    for seed in 0..4_000 {
+        let mut chance = Chance::of(seed);
+        let rules = random_rules(&mut chance);
+        let loaded = loaded(&policy(&rules, &[]), Format::Json);
+        let never: Vec<&str> = loaded
+            .report
+            .problems()
+            .filter_map(|it| it.message.strip_prefix("rule `")?.split_once("` never applies"))
+            .map(|(name, _)| name)
+            .collect();
+        warned += never.len();
+        for _ in 0..30 {
+            let ask = Ask::any(&mut chance);
+            let (judging, stopped) = judges(&rules, &ask);
+            let reached = judging.iter().chain(&stopped).find(|name| never.contains(*name));
+            assert_eq!(reached, None, "{seed} {ask:?} {rules:#?}");
+        }
+    }
+    assert!(1_000 < warned, "only {warned} rules were said never to apply");
+}
+
+#[test]
+fn an_explanation_is_the_plan() {
+    for seed in 0..1_500 {
+        let mut chance = Chance::of(seed);
+        let (rules, costs) = (random_rules(&mut chance), random_costs(&mut chance));
+        let loaded = loaded(&policy(&rules, &costs), Format::Json);
+        for _ in 0..20 {
+            let ask = Ask::any(&mut chance);
+            let sample = ask.sample();
+            let facts = loaded.rules.facts(&sample, NOW);
+            let plan = loaded.rules.plan(&facts);
+            let mut told = Plan { charges: smallvec::smallvec![], stopped: None, ..plan };
+            for (number, explained) in loaded.rules.explain(&facts).into_iter().enumerate() {
+                assert_eq!(explained.rule.name(), loaded.rules.list[number].name());
+                let blocks = matches!(explained.does, Does::Blocks);
+                match explained.does {
+                    Does::Counts(planned) => told.charges.push(planned),
+                    Does::Blocks | Does::LetsPass => {
+                        told.stopped = Some(Stopped { rule: explained.rule, number, blocks });
+                    }
+                    _ => {}
+                }
+            }
+            assert_eq!(shown(&told), shown(&loaded.rules.plan(&facts)), "{seed} {ask:?}");
+        }
+    }
+}
+
+#[test]
+fn the_three_formats_say_the_same() {
+    for seed in 0..1_000 {
+        let mut chance = Chance::of(seed);
+        let policy = policy(&random_rules(&mut chance), &random_costs(&mut chance));
+        let files = FORMATS.map(|format| loaded(&policy, format));
+        for _ in 0..10 {
+            let sample = Ask::any(&mut chance).sample();
+            let plans = files.each_ref().map(|file| {
+                let facts = file.rules.facts(&sample, NOW);
+                shown(&file.rules.plan(&facts))
+            });
+            assert!(plans.iter().all(|plan| *plan == plans[0]), "{seed} {plans:#?}");
+        }
+        let warnings = files.each_ref().map(|file| file.report.warnings());
+        assert!(warnings.iter().all(|it| *it == warnings[0]), "{seed} {warnings:?}");
+    }
+}
+
+/// Rules as large companies have them: a few for everybody, most for one customer or one endpoint.
+pub(super) fn realistic(count: usize) -> Value {
+    let rule = |number: usize| {
+        let name = format!("rule-{number}");
+        let tenant = format!("tenant-{number}");
+        match number % 5 {
+            0 => json!({ "name": name, "key": "ip", "limit": "50/s", "burst": 100,
+                "match": { "method": ["GET", "HEAD"],
+                    "path": format!("/v1/service-{number}/**") } }),
+            1 => json!({ "name": name, "key": ["ip", "header:x-api-key"], "limit": "5000/day",
+                "algorithm": "fixed-window", "match": { "header": { "x-tenant": tenant } } }),
+            2 => json!({ "name": name, "key": "ip", "algorithm": "sliding-window",
+                "limit": { "free": "10/min", "pro": "100/min" },
+                "match": { "path": format!("/v2/{{user}}/thing-{number}"), "method": "POST" } }),
+            3 => json!({ "name": name, "key": "ip", "limit": "20/s",
+                "match": { "host": format!("h{number}.example.com"), "path": "/v3/**" } }),
+            _ => json!({ "name": name, "key": "ip", "limit": "9/s",
+                "match": [{ "path": format!("/a/{number}") },
+                    { "path": format!("/b/*/{number}") }] }),
+        }
+    };
+    let rules: Vec<Value> = (0..count).map(rule).collect();
+    json!({ "tiers": { "header": "x-tier", "default": "free", "names": ["free", "pro"] },
+        "rules": rules })
+}
+
+#[test]
+fn rules_that_do_not_match_are_not_looked_at() {
+    let candidates = |count: usize| {
+        let loaded = loaded(&realistic(count), Format::Yaml);
+        let requests = [
+            Sample::new("GET /v1/service-10/x"),
+            Sample::new("POST /v2/ada/thing-12").with_header("x-tenant", "tenant-11"),
+            Sample::new("GET /v3/x").with_header("host", "H13.Example.com"),
+            Sample::new("GET /b/x/14"),
+            Sample::new("GET /nothing/of/the/kind"),
+        ];
+        requests.map(|request| {
+            let facts = loaded.rules.facts(&request, NOW);
+            (loaded.rules.index.candidates(&facts).len(), loaded.rules.plan(&facts).charges.len())
+        })
+    };
+    let few = candidates(100);
+    assert_eq!(few, [(1, 1), (2, 2), (1, 1), (1, 1), (0, 0)]);
+    assert_eq!(candidates(10_000), few);
+}

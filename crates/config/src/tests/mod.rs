@@ -1,0 +1,9 @@
+//! Laws of whole policies: files are made up at random, and so are requests.
+
+mod identity;
+mod laws;
+mod messages;
+mod model;
+mod reference;
+mod robust;
+mod written;

@@ -1,0 +1,291 @@
+//! The slowest way to find the rules of a request: asks each rule in turn, by definition.
+//!
+//! It shares no code with what it is compared to.
+
+use std::net::Ipv4Addr;
+
+use serde_json::{Map, Value, json};
+
+use crate::chance::Chance;
+use crate::request::Sample;
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(super) struct Ask {
+    pub(super) method: &'static str,
+    pub(super) host: &'static str,
+    pub(super) segments: Vec<&'static str>,
+    pub(super) tier: &'static str,
+    pub(super) peer: Ipv4Addr,
+    pub(super) headers: Vec<(&'static str, &'static str)>,
+}
+
+/// A match: what is empty is not asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Want {
+    pub(super) method: Vec<&'static str>,
+    pub(super) host: Vec<&'static str>,
+    pub(super) path: Vec<Vec<&'static str>>,
+    pub(super) tier: Vec<&'static str>,
+    pub(super) ip: Vec<(Ipv4Addr, u8)>,
+    pub(super) header: Vec<(&'static str, Vec<&'static str>)>,
+    pub(super) not: Vec<Want>,
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Act {
+    Block,
+    Limit,
+    Unlimited,
+}
+
+/// A rule: for what any of its matches wants, or for everything if it has none.
+#[derive(Clone, Debug)]
+pub(super) struct Ruled {
+    pub(super) name: String,
+    pub(super) any: Vec<Want>,
+    pub(super) act: Act,
+    pub(super) last: bool,
+    pub(super) priority: u64,
+}
+
+const METHODS: [&str; 6] = ["GET", "get", "POST", "Post", "DELETE", "PURGE"];
+const METHODS_WANTED: [&str; 7] = ["GET", "get", "Post", "DELETE", "P*", "*", "PURGE"];
+const HOSTS: [&str; 6] =
+    ["api.example.com", "API.Example.com", "www.example.com", "example.com", "b.test", ""];
+const HOSTS_WANTED: [&str; 6] =
+    ["api.example.com", "Api.EXAMPLE.com", "*.example.com", "example.com", "b.*", "*"];
+const SEGMENTS: [&str; 7] = ["a", "b", "v1", "xa", "by", "axb", "aab"];
+const SEGMENTS_WANTED: [&str; 10] = ["a", "b", "v1", "a", "b", "*", "{id}", "**", "x*", "a*b"];
+pub(super) const TIERS: [&str; 3] = ["free", "pro", "max"];
+const TIERS_SAID: [&str; 6] = ["free", "pro", "max", "PRO", "unheard-of", ""];
+const HEADERS: [&str; 3] = ["x-app", "user-agent", "x-beta"];
+const VALUES: [&str; 5] = ["ios", "Ios", "ios-17", "bot/1.0", ""];
+const VALUES_WANTED: [&str; 6] = ["ios", "ios*", "*", "*bot*", "bot/1.0", "Ios"];
+
+/// Up to `most` of `items`, often none, and sometimes one twice.
+fn some<T: Copy>(chance: &mut Chance, items: &[T], most: u64) -> Vec<T> {
+    (0..chance.below(most + 1)).map(|_| *chance.pick(items)).collect()
+}
+
+impl Ask {
+    pub(super) fn any(chance: &mut Chance) -> Ask {
+        let [third, fourth] = [0; 2].map(|_| u8::try_from(chance.below(3)).unwrap());
+        let mut headers = Vec::new();
+        for name in HEADERS {
+            if chance.below(2) == 0 {
+                headers.push((name, *chance.pick(&VALUES)));
+            }
+        }
+        Ask {
+            method: chance.pick::<&str>(&METHODS),
+            host: chance.pick::<&str>(&HOSTS),
+            segments: some(chance, &SEGMENTS, 4),
+            tier: chance.pick::<&str>(&TIERS_SAID),
+            peer: Ipv4Addr::new(10, 0, third, fourth),
+            headers,
+        }
+    }
+
+    pub(super) fn sample(&self) -> Sample {
+        let line = format!("{} /{}", self.method, self.segments.join("/"));
+        let sample = Sample::new(&line).from_peer(self.peer.into());
+        let sample = sample.with_header("Host", self.host).with_header("X-Tier", self.tier);
+        self.headers.iter().fold(sample, |sample, (name, value)| sample.with_header(name, value))
+    }
+
+    /// What it says is taken only if a tier is called so.
+    fn tier_taken(&self) -> &'static str {
+        if TIERS.contains(&self.tier) { self.tier } else { TIERS[0] }
+    }
+}
+
+impl Want {
+    /// `depth` is how often there may be a `not` in a `not`.
+    pub(super) fn any(chance: &mut Chance, depth: u32) -> Want {
+        let mut want = Want::default();
+        // Mostly one or two conditions: with many, nothing would ever match.
+        for _ in 0..=chance.below(3) {
+            match chance.below(if depth == 0 { 7 } else { 8 }) {
+                0 => want.method = some(chance, &METHODS_WANTED, 2),
+                1 => want.host = some(chance, &HOSTS_WANTED, 2),
+                2 | 3 => want.path = (0..=chance.below(3)).map(|_| path(chance)).collect(),
+                4 => want.tier = some(chance, &TIERS, 2),
+                5 => {
+                    let third = u8::try_from(chance.below(3)).unwrap();
+                    let network = *chance.pick(&[(third, 24), (0, 23), (0, 8)]);
+                    let third = if network.1 == 8 { 0 } else { network.0 };
+                    want.ip = vec![(Ipv4Addr::new(10, 0, third, 0), network.1)];
+                }
+                6 => {
+                    let name = *chance.pick(&HEADERS);
+                    let mut like = some(chance, &VALUES_WANTED, 1);
+                    like.push(*chance.pick(&VALUES_WANTED));
+                    want.header = vec![(name, like)];
+                }
+                _ => {
+                    want.not =
+                        (0..=chance.below(2)).map(|_| Want::any(chance, depth - 1)).collect();
+                }
+            }
+        }
+        if want.says_nothing() {
+            want.path = vec![path(chance)];
+        }
+        want
+    }
+
+    fn says_nothing(&self) -> bool {
+        let texts = [&self.method, &self.host, &self.tier];
+        texts.iter().all(|it| it.is_empty())
+            && self.path.is_empty()
+            && self.ip.is_empty()
+            && self.header.is_empty()
+            && self.not.is_empty()
+    }
+
+    pub(super) fn holds(&self, ask: &Ask) -> bool {
+        let lower = |text: &str| text.to_ascii_lowercase();
+        let like = |wanted: &[&str], value: &str, fold: bool| {
+            let fits = |it: &&str| {
+                if fold {
+                    glob(lower(it).as_bytes(), lower(value).as_bytes())
+                } else {
+                    glob(it.as_bytes(), value.as_bytes())
+                }
+            };
+            // Nothing is not a value, not even of `*`.
+            !value.is_empty() && wanted.iter().any(fits)
+        };
+        let inside = |(network, bits): &(Ipv4Addr, u8)| {
+            let shift = 32 - u32::from(*bits);
+            network.to_bits() >> shift == ask.peer.to_bits() >> shift
+        };
+        let has = |(name, wanted): &(&str, Vec<&str>)| {
+            let mut values = ask.headers.iter().filter(|(other, _)| other == name);
+            values.next().is_some_and(|(_, value)| like(wanted, value, false))
+        };
+        (self.method.is_empty() || like(&self.method, ask.method, true))
+            && (self.host.is_empty() || like(&self.host, ask.host, true))
+            && (self.path.is_empty() || self.path.iter().any(|it| walk(it, &ask.segments)))
+            && (self.tier.is_empty() || self.tier.contains(&ask.tier_taken()))
+            && (self.ip.is_empty() || self.ip.iter().any(inside))
+            && self.header.iter().all(has)
+            && !self.not.iter().any(|want| want.holds(ask))
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let mut fields = Map::new();
+        let path = |path: &Vec<&str>| format!("/{}", path.join("/"));
+        let paths: Vec<String> = self.path.iter().map(path).collect();
+        let networks = self.ip.iter().map(|(network, bits)| format!("{network}/{bits}"));
+        let networks: Vec<String> = networks.collect();
+        let nots: Vec<Value> = self.not.iter().map(Want::json).collect();
+        let header: Map<String, Value> =
+            self.header.iter().map(|(name, like)| ((*name).to_owned(), json!(like))).collect();
+        for (name, value, is_said) in [
+            ("method", json!(self.method), !self.method.is_empty()),
+            ("host", json!(self.host), !self.host.is_empty()),
+            ("path", json!(paths), !paths.is_empty()),
+            ("tier", json!(self.tier), !self.tier.is_empty()),
+            ("ip", json!(networks), !networks.is_empty()),
+            ("header", json!(header), !header.is_empty()),
+            ("not", json!(nots), !nots.is_empty()),
+        ] {
+            if is_said {
+                fields.insert(name.to_owned(), value);
+            }
+        }
+        Value::Object(fields)
+    }
+}
+
+impl Ruled {
+    pub(super) fn any(chance: &mut Chance, number: usize) -> Ruled {
+        let any = (0..chance.below(4)).map(|_| Want::any(chance, 2)).collect();
+        let act = match chance.below(12) {
+            0 => Act::Block,
+            1 => Act::Unlimited,
+            _ => Act::Limit,
+        };
+        let last = act == Act::Limit && chance.below(8) == 0;
+        let priority = if chance.below(5) == 0 { chance.below(3) } else { 0 };
+        Ruled { name: format!("r{number}"), any, act, last, priority }
+    }
+
+    pub(super) fn matches(&self, ask: &Ask) -> bool {
+        self.any.is_empty() || self.any.iter().any(|want| want.holds(ask))
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let mut fields = json!({ "name": self.name, "priority": self.priority });
+        if !self.any.is_empty() {
+            fields["match"] = self.any.iter().map(Want::json).collect();
+        }
+        match self.act {
+            Act::Block => fields["block"] = json!(true),
+            Act::Unlimited => fields["unlimited"] = json!(true),
+            Act::Limit => {
+                fields["limit"] = json!("100/min");
+                fields["last"] = json!(self.last);
+            }
+        }
+        fields
+    }
+}
+
+/// The rules that judge a request, and the one that ends the list without judging.
+pub(super) fn judges<'r>(rules: &'r [Ruled], ask: &Ask) -> (Vec<&'r str>, Option<&'r str>) {
+    let mut order: Vec<&Ruled> = rules.iter().collect();
+    order.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
+    let mut judging = Vec::new();
+    for rule in order.into_iter().filter(|rule| rule.matches(ask)) {
+        if rule.act != Act::Limit {
+            return (judging, Some(&rule.name));
+        }
+        judging.push(&*rule.name);
+        if rule.last {
+            break;
+        }
+    }
+    (judging, None)
+}
+
+/// A pattern of up to four segments, with no more than two `**`.
+fn path(chance: &mut Chance) -> Vec<&'static str> {
+    let mut named = false;
+    let mut path = some(chance, &SEGMENTS_WANTED, 4);
+    let mut many = 0;
+    path.retain(|segment| {
+        let twice = *segment == "{id}" && std::mem::replace(&mut named, true);
+        many += usize::from(*segment == "**");
+        !(twice || *segment == "**" && 2 < many)
+    });
+    path
+}
+
+/// `*` is any run of bytes.
+fn glob(wanted: &[u8], value: &[u8]) -> bool {
+    match (wanted.split_first(), value.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) if glob(rest, value) => true,
+        (Some((b'*', _)), Some((_, value))) => glob(wanted, value),
+        (Some((a, wanted)), Some((b, value))) => a == b && glob(wanted, value),
+        _ => false,
+    }
+}
+
+/// `**` is any number of segments, `{id}` any one.
+fn walk(pattern: &[&str], path: &[&str]) -> bool {
+    match (pattern.split_first(), path.split_first()) {
+        (None, None) => true,
+        (Some((&"**", rest)), _) if walk(rest, path) => true,
+        (Some((&"**", _)), Some((_, path))) => walk(pattern, path),
+        (Some((&"{id}", rest)), Some((_, path))) => walk(rest, path),
+        (Some((one, rest)), Some((part, path))) => {
+            glob(one.as_bytes(), part.as_bytes()) && walk(rest, path)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,166 @@
+//! `docs/policy.md`: its tables are made of those that files are read by, and its examples are
+//! read.
+//!
+//! To renew the tables, run `UPDATE=1 cargo test -p tidegate-config reference`.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, ptr};
+
+use super::messages::Pretended;
+use crate::file::FILE;
+use crate::load::read;
+use crate::read::{Table, Takes};
+use crate::source::Format;
+
+const MARK: &str = "<!-- fields of ";
+
+fn page() -> (PathBuf, String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
+    let text = fs::read_to_string(&path).unwrap();
+    (path, text)
+}
+
+/// Every table, in the order in which fields lead to it.
+fn tables() -> Vec<&'static Table> {
+    fn below(takes: &'static Takes, found: &mut Vec<&'static Table>) {
+        match takes {
+            Takes::Table(table) | Takes::Open(table, _) => add(table, found),
+            Takes::List(item) | Takes::OneOrMore(item) | Takes::Map(item) => below(item, found),
+            Takes::Either(ways) => ways.iter().for_each(|way| below(way, found)),
+            Takes::Text
+            | Takes::Scalar
+            | Takes::Flag
+            | Takes::Count { .. }
+            | Takes::OneOf(_)
+            | Takes::Form { .. } => {}
+        }
+    }
+    fn add(table: &'static Table, found: &mut Vec<&'static Table>) {
+        if !found.iter().any(|known| ptr::eq(*known, table)) {
+            found.push(table);
+            table.fields.iter().for_each(|field| below(&field.takes, found));
+        }
+    }
+    let mut found = Vec::new();
+    add(&FILE, &mut found);
+    found
+}
+
+fn fields(table: &Table) -> String {
+    let row = |field: &crate::read::Field| {
+        format!("| `{}` | {} | {} |\n", field.name, takes(&field.takes), field.about)
+    };
+    let rows: Vec<String> = table.fields.iter().map(row).collect();
+    format!("| field | takes | what it is for |\n|---|---|---|\n{}", rows.concat())
+}
+
+fn takes(what: &Takes) -> String {
+    let quoted = |names: &[&str]| {
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    match what {
+        Takes::Text | Takes::Scalar => "text".to_owned(),
+        Takes::Flag => "`true` or `false`".to_owned(),
+        Takes::Count { min, max } if *max == u64::from(u32::MAX) => {
+            format!("a number from {min}")
+        }
+        Takes::Count { min, max } => format!("a number from {min} to {max}"),
+        Takes::OneOf(names) => format!("one of {}", quoted(names)),
+        Takes::Form { like, .. } => format!("text such as {}", quoted(like)),
+        Takes::List(item) => format!("a list, each {}", takes(item)),
+        Takes::OneOrMore(item) => format!("{}; or a list", takes(item)),
+        Takes::Map(value) => format!("a map of names to {}", takes(value)),
+        Takes::Open(table, _) => format!("the fields of {}, and names of your own", table.what),
+        Takes::Table(table) => format!("the fields of {}", table.what),
+        Takes::Either(ways) => {
+            let ways: Vec<String> = ways.iter().map(takes).collect();
+            ways.join("; or ")
+        }
+    }
+}
+
+/// The page with its tables made anew.
+fn renewed(text: &str) -> String {
+    let mut parts = text.split(MARK);
+    let mut page = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (what, rest) = part.split_once(" -->\n").unwrap();
+        let (_, after) = rest.split_once("<!-- end -->").unwrap();
+        let table = tables().into_iter().find(|table| table.what == what);
+        let table = table.unwrap_or_else(|| panic!("there is no table of {what}"));
+        page += &[MARK, what, " -->\n\n", &fields(table), "\n<!-- end -->", after].concat();
+    }
+    page
+}
+
+#[test]
+fn the_reference_has_every_field_that_is_read() {
+    let (path, text) = page();
+    for table in tables() {
+        let mark = format!("{MARK}{} -->", table.what);
+        assert!(text.contains(&mark), "docs/policy.md has no table for {}: add {mark}", table.what);
+    }
+    let renewed = renewed(&text);
+    if env::var_os("UPDATE").is_some() {
+        fs::write(path, &renewed).unwrap();
+    }
+    let (_, text) = page();
+    assert!(text == renewed, "docs/policy.md is out of date: run the tests with UPDATE=1");
+}
+
+/// Without a rule there would be nothing to read.
+fn with_rule(text: &str) -> String {
+    if text.contains("rules:") { text.to_owned() } else { format!("{text}{RULE}") }
+}
+
+const RULE: &str = "rules: [{ name: any, limit: 100/min }]\n";
+
+#[test]
+fn every_example_of_the_reference_is_read() {
+    let (_, text) = page();
+    let mut examples = 0;
+    for (fence, format) in [("yaml", Format::Yaml), ("toml", Format::Toml), ("json", Format::Json)]
+    {
+        for block in text.split(&format!("```{fence}\n")).skip(1) {
+            let (example, _) = block.split_once("```").unwrap();
+            let example =
+                if format == Format::Yaml { with_rule(example) } else { example.to_owned() };
+            let file = ("example".to_owned(), example.clone().into_bytes(), format);
+            let report = match read(&[file], &Pretended) {
+                Ok(loaded) => loaded.report,
+                Err(report) => report,
+            };
+            assert_eq!(report.summary(), "no problems", "{report}\nin\n{example}");
+            examples += 1;
+        }
+    }
+    assert!(20 < examples, "only {examples} examples were found");
+}
+
+/// What the page says of limits is so.
+#[test]
+fn every_limit_of_the_reference_is_one() {
+    let (_, text) = page();
+    let (_, grammar) = text.split_once("## Limits\n").unwrap();
+    let (grammar, _) = grammar.split_once("\n### ").unwrap();
+    let limits: Vec<&str> = grammar
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|it| it.0)
+        .collect();
+    assert!(8 < limits.len(), "{limits:?}");
+    for limit in limits {
+        assert!(crate::quantity::limit(limit).is_ok(), "{limit}");
+    }
+}
+
+#[test]
+fn a_line_has_one_sentence() {
+    let (_, text) = page();
+    let mut is_code = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        is_code ^= line.starts_with("```");
+        let is_prose = !is_code && !line.starts_with(['|', '#', '<']);
+        assert!(!is_prose || !line.contains(". "), "docs/policy.md:{number}: {line}");
+    }
+}
