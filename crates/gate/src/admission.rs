@@ -147,6 +147,19 @@ impl Admission {
         self.answer(judged).kind
     }
 
+    /// Notes what the limits said together. Where they refuse, no rule below has let it pass.
+    pub(crate) fn conclude(&mut self, verdict: Verdict) {
+        self.verdict = verdict;
+        if !verdict.passes() && self.reason == Reason::Unlimited {
+            (self.reason, self.stopped_by) = (Reason::Judged, None);
+        }
+    }
+
+    /// Refuses it before any limit is asked.
+    pub(crate) fn has_too_long_a_key(&mut self) {
+        (self.verdict, self.reason, self.stopped_by) = (Verdict::Never, Reason::KeyTooLong, None);
+    }
+
     /// Counts what each rule said.
     pub(crate) fn count(&self) {
         for judged in self.each.iter().filter(|judged| judged.part == 0) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sha1_smol::Sha1;
 use smallvec::SmallVec;
 use tidegate_config::{Part, Planned, Request, Value};
-use tidegate_core::{Tick, Verdict};
+use tidegate_core::Tick;
 use tidegate_redis::{
     Fleet, FleetDecided, FleetKey, FleetReceipts, KeyPart, KeyText, SharedCharge, SharedRule,
 };
@@ -61,7 +61,7 @@ pub(crate) fn admit(
             let asked = if planned.is_shadow { &mut shadow } else { &mut enforced };
             let is_asked = gate.ask(fleet, &generation, planned, server_now, asked);
             if !is_asked && !planned.is_shadow {
-                (admission.verdict, admission.reason) = (Verdict::Never, Reason::KeyTooLong);
+                admission.has_too_long_a_key();
             }
         }
     }
@@ -110,7 +110,8 @@ async fn decide(
     admission: &mut Admission,
 ) {
     let decided = fleet.decide(&charges(&enforced)).await;
-    (admission.verdict, admission.by) = (decided.verdict, decided.by.into());
+    admission.by = decided.by.into();
+    admission.conclude(decided.verdict);
     take_down(&mut enforced, decided);
     if !shadow.is_empty() && admission.verdict.passes() {
         let each = fleet.decide_separately(&charges(&shadow)).await;

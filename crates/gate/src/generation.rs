@@ -40,7 +40,7 @@ pub(crate) struct Limit {
 
 /// A limit of a calendar, as it is in this window.
 #[derive(Debug)]
-struct Window {
+pub(crate) struct Window {
     rule: StoreRule,
     until: Tick,
 }

@@ -53,13 +53,14 @@ impl Gate {
             Some(_) => (Verdict::Allow, Reason::Unlimited),
             None => (Verdict::Allow, Reason::Judged),
         };
+        let stopped = plan.stopped.filter(|_| reason != Reason::TooManyLimits);
         Admission {
             gate: Arc::clone(&self.0),
             generation: Arc::clone(generation),
             now,
             verdict,
             reason,
-            stopped_by: plan.stopped.map(|stopped| stopped.number),
+            stopped_by: stopped.map(|stopped| stopped.number),
             route_cost: plan.route_cost,
             by: By::Store,
             each: SmallVec::new(),
@@ -78,11 +79,12 @@ impl Gate {
         let mut asked = AskedLimits::new();
         for planned in plan.charges.iter().filter(|planned| !planned.is_shadow) {
             if !self.ask_here(store, generation, planned, now, &mut asked) {
-                (admission.verdict, admission.reason) = (Verdict::Never, Reason::KeyTooLong);
+                admission.has_too_long_a_key();
                 return;
             }
         }
-        admission.verdict = decide(store, asked, now, &mut admission.each);
+        let verdict = decide(store, asked, now, &mut admission.each);
+        admission.conclude(verdict);
         for planned in plan.charges.iter().filter(|planned| planned.is_shadow) {
             let mut asked = AskedLimits::new();
             if !self.ask_here(store, generation, planned, now, &mut asked) {
