@@ -58,6 +58,8 @@ pub(crate) struct Judged {
     pub(crate) is_open: bool,
     /// Whether the rule says itself what a request costs.
     pub(crate) has_own_cost: bool,
+    /// Whether it was charged: then it can be settled.
+    pub(crate) is_charged: bool,
     pub(crate) cost: u32,
     pub(crate) decision: Decision,
     pub(crate) charged: Charged,
@@ -70,8 +72,15 @@ pub(crate) enum Charged {
     Fleet(Box<crate::fleet::FleetCharged>),
     Here {
         key: Key,
-        receipt: Option<Receipt>,
+        /// For what was charged at first, and for what was charged since.
+        receipts: SmallVec<[Receipt; 1]>,
     },
+}
+
+impl Charged {
+    pub(crate) fn here(key: Key, receipt: Option<Receipt>) -> Charged {
+        Charged::Here { key, receipts: receipt.into_iter().collect() }
+    }
 }
 
 impl Admission {

@@ -3,7 +3,7 @@
 //! A value that may be a secret (an API key, a cookie) is never written to Redis: its digest is.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha1_smol::Sha1;
 use smallvec::SmallVec;
@@ -27,6 +27,8 @@ pub(crate) struct FleetCharged {
     receipts: FleetReceipts,
     /// Its place among the limits that were asked together.
     place: usize,
+    /// What was charged since, as soon as Redis has said so.
+    more: Arc<Mutex<Vec<FleetReceipts>>>,
 }
 
 /// One limit to be judged.
@@ -94,7 +96,8 @@ impl Gate {
             let StoreRule::Fleet(rule) = &*present else { return false };
             let (fleet, rule) = (fleet.clone(), rule.clone());
             let receipts = FleetReceipts::default();
-            let charged = FleetCharged { fleet, rule: rule.clone(), key, receipts, place: 0 };
+            let more = Arc::default();
+            let charged = FleetCharged { fleet, rule: rule.clone(), key, receipts, place: 0, more };
             let judged = judged(planned, part, Charged::Fleet(Box::new(charged)));
             asked.push(Asked { rule, key, judged });
         }
@@ -122,6 +125,7 @@ async fn decide(
         // A request that is refused is charged to nothing, not even in shadow.
         let decided = fleet.peek(&charges(&shadow)).await;
         take_down(&mut shadow, decided);
+        shadow.iter_mut().for_each(|asked| asked.judged.is_charged = false);
     }
     admission.each.extend(enforced.into_iter().chain(shadow).map(|asked| asked.judged));
 }
@@ -140,6 +144,7 @@ fn take_down(asked: &mut [Asked], decided: FleetDecided) {
         }
         if let Charged::Fleet(charged) = &mut asked.judged.charged {
             (charged.receipts, charged.place) = (receipts.take(place), place);
+            asked.judged.is_charged = verdict.passes();
         }
     }
 }
@@ -152,28 +157,59 @@ impl FleetCharged {
         before: u32,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         if before < cost {
-            let (fleet, rule, key) = (self.fleet.clone(), self.rule.clone(), self.key);
-            return Box::pin(async move {
-                let charge = SharedCharge { rule: &rule, key: &key, cost: cost - before };
-                // What Redis does not take is not charged: it has happened already.
-                let _ = fleet.debit(charge).await;
-            });
+            return Box::pin(self.charge_more(cost - before));
         }
-        let back = self.receipts.take_cells(self.place, before - cost);
+        let mut cells = before - cost;
+        let mut backs = Vec::new();
+        let mut more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
+        while 0 < cells
+            && let Some(last) = more.last_mut()
+        {
+            let back = last.take_cells(0, cells);
+            cells -= back.cells(0).min(cells);
+            if last.is_empty() {
+                more.pop();
+            }
+            backs.push(back);
+        }
+        backs.push(self.receipts.take_cells(self.place, cells));
         Box::pin(async move {
-            let _ = back.refund().await;
+            for back in backs {
+                let _ = back.refund().await;
+            }
         })
+    }
+
+    /// Charges `cells` on top, as far as there is room: it has happened already. What is charged
+    /// in part cannot be given back, since Redis does not say how much it was.
+    fn charge_more(&self, cells: u32) -> impl Future<Output = ()> + Send + use<> {
+        let (fleet, rule, key) = (self.fleet.clone(), self.rule.clone(), self.key);
+        let more = Arc::clone(&self.more);
+        async move {
+            let charge = SharedCharge { rule: &rule, key: &key, cost: cells };
+            let decided = fleet.decide(&[charge]).await;
+            if decided.verdict.passes() {
+                more.lock().unwrap_or_else(PoisonError::into_inner).push(decided.receipts);
+            } else {
+                let _ = fleet.debit(charge).await;
+            }
+        }
     }
 
     /// Gives back permits, or all of it, without waiting for it to be done.
     pub(crate) fn give_back(&mut self, all: bool) {
-        let receipts = std::mem::take(&mut self.receipts);
+        let mut receipts =
+            std::mem::take(&mut *self.more.lock().unwrap_or_else(PoisonError::into_inner));
+        receipts.push(std::mem::take(&mut self.receipts));
+        receipts.retain(|receipts| !receipts.is_empty());
         if all
             && !receipts.is_empty()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move {
-                let _ = receipts.refund().await;
+                for receipts in receipts {
+                    let _ = receipts.refund().await;
+                }
             });
         }
         // Dropped receipts give back their permits.

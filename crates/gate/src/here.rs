@@ -113,7 +113,7 @@ impl Gate {
         let limits = generation.limits(planned.number, planned.variant).iter();
         for (part, (limit, timed)) in (0..).zip(limits.zip(variant.policies())) {
             let present = limit.present(timed, &self.0.store, now);
-            let judged = judged(planned, part, Charged::Here { key, receipt: None });
+            let judged = judged(planned, part, Charged::here(key, None));
             // A plan with more than there is room for has been refused before.
             if asked.try_push(Asked { present, key, judged }).is_err() {
                 return false;
@@ -133,6 +133,7 @@ pub(crate) fn judged(planned: &Planned<'_>, part: u8, charged: Charged) -> Judge
         is_shadow: planned.is_shadow,
         is_open: planned.is_open,
         has_own_cost: planned.rule.has_own_cost(),
+        is_charged: false,
         cost: planned.cost,
         decision: NOTHING,
         charged,
@@ -161,7 +162,8 @@ fn decide(
     };
     for (asked, (decision, receipt)) in asked.iter_mut().zip(answers) {
         asked.judged.decision = decision;
-        asked.judged.charged = Charged::Here { key: asked.key, receipt };
+        asked.judged.is_charged = verdict.passes();
+        asked.judged.charged = Charged::here(asked.key, receipt);
     }
     each.extend(asked.into_iter().map(|asked| asked.judged));
     verdict
