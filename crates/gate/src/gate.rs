@@ -93,9 +93,12 @@ impl Gate {
         let _one_by_one =
             self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = self.0.current.load_full();
+        let mut is_over = before.hold();
         let now = self.0.clock.now();
         let next = Generation::new(rules, Some(&before), &self.0.store, now);
-        self.0.current.store(Arc::new(next.map_err(OpenError::Store)?));
+        let next = Arc::new(next.map_err(OpenError::Store)?);
+        *is_over = true;
+        self.0.current.store(next);
         Ok(())
     }
 

@@ -1,15 +1,16 @@
 //! A policy in force: its rules, and where the store keeps what each of them counts.
 //!
 //! On a reload, limits that go by the same name keep what was consumed. Limits of a calendar become
-//! those of the next window while requests go on, by whoever asks first.
+//! those of the next window while requests go on, by whoever asks first; a policy that is not in
+//! force any more turns no windows.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_config::{Rule, Rules, Timed, Unit, Variant};
+use tidegate_config::{Rule, Rules, Timed, Unit, Variant, WithoutStore};
 use tidegate_core::Tick;
 
 use crate::counts::Counts;
@@ -23,7 +24,12 @@ pub(crate) struct Generation {
     limits: Vec<Vec<Limits>>,
     /// By rule.
     counts: Vec<Arc<Counts>>,
+    over: Over,
 }
+
+/// Whether another policy is in force by now. Held while a window is turned, or a policy is
+/// replaced: one after the other.
+type Over = Arc<Mutex<bool>>;
 
 pub(crate) type Limits = SmallVec<[Limit; 1]>;
 
@@ -31,11 +37,20 @@ pub(crate) type Limits = SmallVec<[Limit; 1]>;
 #[derive(Debug)]
 pub(crate) struct Limit {
     rule: StoreRule,
-    calendar: Option<ArcSwap<Window>>,
+    calendar: Option<Box<Calendar>>,
     /// The item of this limit in `RateLimit-Policy`.
     pub(crate) listed: Box<str>,
     /// Its name as clients see it, in quotes.
     pub(crate) quoted: Box<str>,
+}
+
+/// What it takes to go from one window to the next.
+#[derive(Debug)]
+struct Calendar {
+    window: ArcSwap<Window>,
+    name: Box<str>,
+    without: WithoutStore,
+    over: Over,
 }
 
 /// A limit of a calendar, as it is in this window.
@@ -61,12 +76,13 @@ impl Generation {
     ) -> Result<Generation, StoreFailure> {
         let kept = before.map(Generation::by_name).unwrap_or_default();
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
+        let over = Over::default();
         let mut limits = Vec::with_capacity(rules.rules().len());
         for rule in rules.rules() {
             let of_variant = |variant: &Variant| -> Result<Limits, StoreFailure> {
                 let policies = variant.policies().iter();
                 policies
-                    .map(|timed| Limit::new((rule, variant, timed), &kept, store, now))
+                    .map(|timed| Limit::new((rule, variant, timed), &kept, store, now, &over))
                     .collect()
             };
             let variants: Result<Vec<Limits>, StoreFailure> =
@@ -75,7 +91,12 @@ impl Generation {
         }
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
-        Ok(Generation { counts: counts.collect(), rules, limits })
+        Ok(Generation { counts: counts.collect(), rules, limits, over })
+    }
+
+    /// Keeps windows as they are until another policy is in force; see [`Over`].
+    pub(crate) fn hold(&self) -> MutexGuard<'_, bool> {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The limits of a rule's variant.
@@ -114,6 +135,7 @@ impl Limit {
         kept: &HashMap<String, &Limit>,
         store: &AnyStore,
         now: Tick,
+        over: &Over,
     ) -> Result<Limit, StoreFailure> {
         let name = name(rule, variant, timed);
         let policy = timed.policy(now);
@@ -121,16 +143,18 @@ impl Limit {
             Some(before) => store.change(&before.present_rule(), policy, now)?,
             None => store.rule(&name, policy, rule.without_store())?,
         };
-        let calendar = timed
-            .changes_at(now)
-            .map(|until| ArcSwap::from_pointee(Window { rule: made.clone(), until }));
+        let calendar = timed.changes_at(now).map(|until| {
+            let window = ArcSwap::from_pointee(Window { rule: made.clone(), until });
+            let (name, without) = (name.into(), rule.without_store());
+            Box::new(Calendar { window, name, without, over: Arc::clone(over) })
+        });
         let (quoted, listed) = listed(rule, timed, policy.limit());
         Ok(Limit { rule: made, calendar, listed, quoted })
     }
 
     fn present_rule(&self) -> StoreRule {
         match &self.calendar {
-            Some(window) => window.load().rule.clone(),
+            Some(calendar) => calendar.window.load().rule.clone(),
             None => self.rule.clone(),
         }
     }
@@ -140,29 +164,30 @@ impl Limit {
     pub(crate) fn present(&self, timed: &Timed, store: &AnyStore, now: Tick) -> Present<'_> {
         match &self.calendar {
             None => Present::Always(&self.rule),
-            Some(window) => Present::Window(self.window(window, timed, store, now)),
+            Some(calendar) => Present::Window(calendar.window(timed, store, now)),
         }
     }
+}
 
-    /// The window's rule. Whoever is the first in a new window makes the next; should two be first,
-    /// both make the same.
-    fn window(
-        &self,
-        window: &ArcSwap<Window>,
-        timed: &Timed,
-        store: &AnyStore,
-        now: Tick,
-    ) -> Arc<Window> {
-        let present = window.load_full();
+impl Calendar {
+    /// The window's rule. Whoever is the first in a new window makes the next. Nothing of the last
+    /// one counts in it, so it is a rule of its own, and the last is forgotten.
+    fn window(&self, timed: &Timed, store: &AnyStore, now: Tick) -> Arc<Window> {
+        let present = self.window.load_full();
         if now < present.until {
             return present;
         }
-        let (policy, until) = (timed.policy(now), timed.changes_at(now));
-        let next = store.change(&present.rule, policy, now);
-        match (next, until) {
+        let is_over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = self.window.load_full();
+        // A policy that was replaced goes by what its rules have become.
+        if now < present.until || *is_over {
+            return present;
+        }
+        let next = store.rule(&self.name, timed.policy(now), self.without);
+        match (next, timed.changes_at(now)) {
             (Ok(rule), Some(until)) => {
                 let next = Arc::new(Window { rule, until });
-                window.store(Arc::clone(&next));
+                self.window.store(Arc::clone(&next));
                 next
             }
             // Where there is no room for another rule the last window goes on: it refuses too much.
