@@ -121,13 +121,22 @@ impl Reading<'_> {
             return;
         }
         let known = Overrides::key(values.iter().map(String::as_str));
-        let id = format!("={}", values.join(" "));
+        let id = format!("={}", joined(values));
         let variant = Variant { id: id.into(), quota };
         if overrides.by_key.insert(known, variants.len()).is_some() {
             let message = format!("`{}` has an override already", values.join(" "));
             self.problems.error(at, message).help("leave one of them out");
         }
         variants.push(variant);
+    }
+}
+
+/// The values as one text; several are kept apart.
+fn joined(values: &[String]) -> String {
+    let apart = |value: &String| value.replace('\\', "\\\\").replace(' ', "\\ ");
+    match values {
+        [only] => only.clone(),
+        several => several.iter().map(apart).collect::<Vec<_>>().join(" "),
     }
 }
 
