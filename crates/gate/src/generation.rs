@@ -36,6 +36,8 @@ pub(crate) type Limits = SmallVec<[Limit; 1]>;
 /// A limit, and where the store keeps it.
 #[derive(Debug)]
 pub(crate) struct Limit {
+    /// Under which it keeps its consumption.
+    name: Box<str>,
     rule: StoreRule,
     calendar: Option<Box<Calendar>>,
     /// The item of this limit in `RateLimit-Policy`.
@@ -48,7 +50,6 @@ pub(crate) struct Limit {
 #[derive(Debug)]
 struct Calendar {
     window: ArcSwap<Window>,
-    name: Box<str>,
     without: WithoutStore,
     over: Over,
 }
@@ -118,6 +119,7 @@ impl Generation {
             for (variant, limits) in rule.variants().iter().zip(variants) {
                 for (timed, limit) in variant.policies().iter().zip(limits) {
                     names.insert(name(rule, variant, timed), limit);
+                    names.extend(usual_name(rule, variant, timed).map(|name| (name, limit)));
                 }
             }
         }
@@ -139,17 +141,24 @@ impl Limit {
     ) -> Result<Limit, StoreFailure> {
         let name = name(rule, variant, timed);
         let policy = timed.policy(now);
-        let made = match kept.get(&name) {
+        // Under its other name only what does not go on under its own.
+        let usual = || {
+            let before = kept.get(&usual_name(rule, variant, timed)?)?;
+            let goes_on =
+                rule.variants().iter().any(|other| self::name(rule, other, timed) == *before.name);
+            (!goes_on).then_some(before)
+        };
+        let made = match kept.get(&name).or_else(usual) {
             Some(before) => store.change(&before.present_rule(), policy, now)?,
             None => store.rule(&name, policy, rule.without_store())?,
         };
         let calendar = timed.changes_at(now).map(|until| {
             let window = ArcSwap::from_pointee(Window { rule: made.clone(), until });
-            let (name, without) = (name.into(), rule.without_store());
-            Box::new(Calendar { window, name, without, over: Arc::clone(over) })
+            let (without, over) = (rule.without_store(), Arc::clone(over));
+            Box::new(Calendar { window, without, over })
         });
         let (quoted, listed) = listed(rule, timed, policy.limit());
-        Ok(Limit { rule: made, calendar, listed, quoted })
+        Ok(Limit { name: name.into(), rule: made, calendar, listed, quoted })
     }
 
     fn present_rule(&self) -> StoreRule {
@@ -164,7 +173,7 @@ impl Limit {
     pub(crate) fn present(&self, timed: &Timed, store: &AnyStore, now: Tick) -> Present<'_> {
         match &self.calendar {
             None => Present::Always(&self.rule),
-            Some(calendar) => Present::Window(calendar.window(timed, store, now)),
+            Some(calendar) => Present::Window(calendar.window(&self.name, timed, store, now)),
         }
     }
 }
@@ -172,7 +181,7 @@ impl Limit {
 impl Calendar {
     /// The window's rule. Whoever is the first in a new window makes the next. Nothing of the last
     /// one counts in it, so it is a rule of its own, and the last is forgotten.
-    fn window(&self, timed: &Timed, store: &AnyStore, now: Tick) -> Arc<Window> {
+    fn window(&self, name: &str, timed: &Timed, store: &AnyStore, now: Tick) -> Arc<Window> {
         let present = self.window.load_full();
         if now < present.until {
             return present;
@@ -183,7 +192,7 @@ impl Calendar {
         if now < present.until || *is_over {
             return present;
         }
-        let next = store.rule(&self.name, timed.policy(now), self.without);
+        let next = store.rule(name, timed.policy(now), self.without);
         match (next, timed.changes_at(now)) {
             (Ok(rule), Some(until)) => {
                 let next = Arc::new(Window { rule, until });
@@ -212,13 +221,21 @@ impl std::ops::Deref for Present<'_> {
 fn name(rule: &Rule, variant: &Variant, timed: &Timed) -> String {
     // No rule's name holds one of these marks.
     let mut name = rule.name().to_owned();
-    if !variant.id().is_empty() {
-        let _ = write!(name, "/{}", variant.id());
-    }
     if !timed.part().is_empty() {
         let _ = write!(name, "#{}", timed.part());
     }
+    // What is last may hold any mark.
+    if !variant.id().is_empty() {
+        let _ = write!(name, "/{}", variant.id());
+    }
     name
+}
+
+/// Another name of the limit for those who say nothing of their tier: it goes on when a rule gets
+/// limits by tier, or has them no more.
+fn usual_name(rule: &Rule, variant: &Variant, timed: &Timed) -> Option<String> {
+    let usual = rule.variants().get(rule.usual_variant())?;
+    (usual.id() == variant.id()).then(|| format!("{}=usual#{}", rule.name(), timed.part()))
 }
 
 /// The limit's name in quotes, and with what clients are told of its quota.
