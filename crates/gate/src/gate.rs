@@ -11,6 +11,7 @@ use tidegate_store::Clock;
 
 use crate::admission::Admission;
 use crate::build::{GateBuilder, OpenError};
+use crate::carry::Carry;
 use crate::counts::RuleCounts;
 use crate::generation::Generation;
 use crate::store::AnyStore;
@@ -89,6 +90,11 @@ impl Gate {
 
     /// Puts other rules in force. What was consumed is kept under rules of the same name; requests
     /// that are being decided go on by the rules that they began with.
+    ///
+    /// A key that gets a quota of its own, or loses it, takes along what it had consumed; with
+    /// tiers, the most that it had under one of them. That is so in this process. In Redis, such a
+    /// key begins afresh under the limit that it did not have before, and a rule that comes back
+    /// within its period finds what it had left there.
     pub fn replace(&self, rules: Rules) -> Result<(), OpenError> {
         let _one_by_one =
             self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -98,7 +104,10 @@ impl Gate {
         let next = Generation::new(rules, Some(&before), &self.0.store, now);
         let next = Arc::new(next.map_err(OpenError::Store)?);
         *is_over = true;
-        self.0.current.store(next);
+        self.0.current.store(Arc::clone(&next));
+        drop(is_over);
+        // After that: what is consumed by the old rules is not forgotten.
+        Carry { before: &before, after: &next, store: &self.0.store, now }.over();
         Ok(())
     }
 
