@@ -2,12 +2,14 @@
 //!
 //! A value that may be a secret (an API key, a cookie) is never written to Redis: its digest is.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use sha1_smol::Sha1;
 use smallvec::SmallVec;
-use tidegate_config::{Part, Planned, Request, Value};
+use tidegate_config::{Part, Planned, Request, Rules, Value};
 use tidegate_core::Tick;
 use tidegate_redis::{
     Fleet, FleetDecided, FleetKey, FleetReceipts, KeyPart, KeyText, SharedCharge, SharedRule,
@@ -116,18 +118,66 @@ async fn decide(
     admission.by = decided.by.into();
     admission.conclude(decided.verdict);
     take_down(&mut enforced, decided);
-    if !shadow.is_empty() && admission.verdict.passes() {
-        let each = fleet.decide_separately(&charges(&shadow)).await;
-        for (asked, decided) in shadow.iter_mut().zip(each) {
-            take_down(std::slice::from_mut(asked), decided);
-        }
-    } else if !shadow.is_empty() {
-        // A request that is refused is charged to nothing, not even in shadow.
-        let decided = fleet.peek(&charges(&shadow)).await;
-        take_down(&mut shadow, decided);
-        shadow.iter_mut().for_each(|asked| asked.judged.is_charged = false);
+    if admission.verdict.passes() {
+        try_each(fleet, &mut shadow).await;
+    } else {
+        look_at(fleet, &mut shadow).await;
     }
     admission.each.extend(enforced.into_iter().chain(shadow).map(|asked| asked.judged));
+}
+
+/// Charges each rule by itself; the limits of one rule all or none. All are asked at once.
+async fn try_each(fleet: &Fleet, shadow: &mut [Asked]) {
+    let (mut alone, mut together): (Vec<&mut [Asked]>, Vec<&mut [Asked]>) =
+        shadow.chunk_by_mut(|a, b| a.judged.rule == b.judged.rule).partition(|it| it.len() == 1);
+    let decided = {
+        let separately: SmallVec<[SharedCharge<'_>; 4]> =
+            alone.iter().flat_map(|limits| limits.iter().map(Asked::charge)).collect();
+        let mut asking: Vec<Asking<'_>> = Vec::with_capacity(1 + together.len());
+        asking.push(Box::pin(async move { fleet.decide_separately(&separately).await }));
+        for limits in &together {
+            let charges = charges(limits);
+            asking.push(Box::pin(async move { vec![fleet.decide(&charges).await] }));
+        }
+        all(asking).await
+    };
+    let limits = alone.iter_mut().chain(&mut together);
+    limits.zip(decided.into_iter().flatten()).for_each(|(limits, it)| take_down(limits, it));
+}
+
+/// Looks at each, and charges nothing: a request that is refused is charged to nothing, not even
+/// in shadow.
+async fn look_at(fleet: &Fleet, shadow: &mut [Asked]) {
+    let mut chunks: Vec<&mut [Asked]> = shadow.chunks_mut(Rules::LIMITS_MAX).collect();
+    let decided = {
+        let mut asking: Vec<Asking<'_>> = Vec::with_capacity(chunks.len());
+        for limits in &chunks {
+            let charges = charges(limits);
+            asking.push(Box::pin(async move { vec![fleet.peek(&charges).await] }));
+        }
+        all(asking).await
+    };
+    for (limits, decided) in chunks.iter_mut().zip(decided.into_iter().flatten()) {
+        take_down(limits, decided);
+        limits.iter_mut().for_each(|asked| asked.judged.is_charged = false);
+    }
+}
+
+type Asking<'a> = Pin<Box<dyn Future<Output = Vec<FleetDecided>> + Send + 'a>>;
+
+/// What all of them say, in their order; they go on together.
+async fn all(mut asking: Vec<Asking<'_>>) -> Vec<Vec<FleetDecided>> {
+    let mut said: Vec<Option<Vec<FleetDecided>>> = asking.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (asking, said) in asking.iter_mut().zip(&mut said).filter(|(_, said)| said.is_none()) {
+            if let Poll::Ready(decided) = asking.as_mut().poll(context) {
+                *said = Some(decided);
+            }
+        }
+        if said.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    said.into_iter().flatten().collect()
 }
 
 fn charges(asked: &[Asked]) -> SmallVec<[SharedCharge<'_>; 4]> {

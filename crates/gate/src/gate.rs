@@ -100,7 +100,7 @@ impl Gate {
             self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = self.0.current.load_full();
         let mut is_over = before.hold();
-        let now = self.0.clock.now();
+        let now = self.0.store.now(&*self.0.clock);
         let next = Generation::new(rules, Some(&before), &self.0.store, now);
         let next = Arc::new(next.map_err(OpenError::Store)?);
         *is_over = true;

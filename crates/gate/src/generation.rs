@@ -149,7 +149,9 @@ impl Limit {
             (!goes_on).then_some(before)
         };
         let made = match kept.get(&name).or_else(usual) {
-            Some(before) => store.change(&before.present_rule(), policy, now)?,
+            Some(before) => {
+                store.change(&before.present_rule(), policy, rule.without_store(), now)?
+            }
             None => store.rule(&name, policy, rule.without_store())?,
         };
         let calendar = timed.changes_at(now).map(|until| {
