@@ -49,6 +49,10 @@ pub enum Reason {
 
 /// One limit's part in a decision.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts that have nothing to do with another"
+)]
 pub(crate) struct Judged {
     pub(crate) rule: u32,
     pub(crate) variant: u32,

@@ -49,7 +49,7 @@ impl Asked {
 /// Asks Redis about a request. All that is needed of the request is taken here.
 pub(crate) fn admit(
     inner: &Arc<Inner>,
-    generation: Arc<Generation>,
+    generation: &Arc<Generation>,
     fleet: &Fleet,
     request: &dyn Request,
 ) -> Pin<Box<dyn Future<Output = Admission> + Send>> {
@@ -58,12 +58,12 @@ pub(crate) fn admit(
     let (now, server_now) = (inner.clock.now(), fleet.server_now());
     let facts = generation.rules.facts(request, now);
     let plan = generation.rules.plan(&facts);
-    let mut admission = gate.unjudged(&generation, &plan, now);
+    let mut admission = gate.unjudged(generation, &plan, now);
     let (mut enforced, mut shadow) = (Vec::new(), Vec::new());
     if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
         for planned in &plan.charges {
             let asked = if planned.is_shadow { &mut shadow } else { &mut enforced };
-            let is_asked = gate.ask(fleet, &generation, planned, server_now, asked);
+            let is_asked = gate.ask(fleet, generation, planned, server_now, asked);
             if !is_asked && !planned.is_shadow {
                 admission.has_too_long_a_key();
             }

@@ -66,10 +66,10 @@ impl Gate {
         Admit(match &self.0.store {
             #[cfg(feature = "redis")]
             AnyStore::Fleet(fleet) => {
-                Admitting::Fleet(crate::fleet::admit(&self.0, generation, fleet, request))
+                Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request))
             }
             AnyStore::Here(store) => {
-                Admitting::Here(Box::new(self.decide_here(store, generation, request)))
+                Admitting::Here(Box::new(self.decide_here(store, &generation, request)))
             }
         })
     }
@@ -165,7 +165,9 @@ impl Future for Admit {
         }
         match std::mem::replace(&mut self.0, Admitting::Done) {
             Admitting::Here(admission) => Poll::Ready(*admission),
-            _ => panic!("polled after it was done"),
+            #[cfg(feature = "redis")]
+            Admitting::Fleet(_) => unreachable!("polled above"),
+            Admitting::Done => panic!("polled after it was done"),
         }
     }
 }

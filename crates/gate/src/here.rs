@@ -26,15 +26,15 @@ impl Gate {
     pub(crate) fn decide_here(
         &self,
         store: &MemoryStore,
-        generation: Arc<Generation>,
+        generation: &Arc<Generation>,
         request: &dyn Request,
     ) -> Admission {
         let now = self.0.clock.now();
         let facts = generation.rules.facts(request, now);
         let plan = generation.rules.plan(&facts);
-        let mut admission = self.unjudged(&generation, &plan, now);
+        let mut admission = self.unjudged(generation, &plan, now);
         if admission.reason == Reason::Judged || admission.reason == Reason::Unlimited {
-            self.judge_here(store, &generation, &plan, &mut admission);
+            self.judge_here(store, generation, &plan, &mut admission);
         }
         admission.count();
         admission

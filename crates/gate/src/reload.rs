@@ -2,9 +2,9 @@
 //!
 //! Looking is simpler than being told: it works on every file system, through symlinks and in
 //! mounted folders, and a file that is written in place, renamed over, or swapped by a symlink is
-//! the same to it. Only what looks different is read. A policy that is wrong, or half written, never
-//! replaces one that is right; it is read again until it is right, since what it lacks may be in a
-//! file that nobody knows of yet.
+//! the same to it. Only what looks different is read. A policy that is wrong, or half written,
+//! never replaces one that is right; it is read again until it is right, since what it lacks may be
+//! in a file that nobody knows of yet.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,6 +8,13 @@ use tidegate_store::{Clock, MemoryStore, Rule, TooManyRules};
 
 /// A store of either kind.
 #[derive(Debug)]
+#[cfg_attr(
+    feature = "redis",
+    expect(
+        clippy::large_enum_variant,
+        reason = "there is one of it, and it is asked all the time"
+    )
+)]
 pub(crate) enum AnyStore {
     #[cfg(feature = "redis")]
     Fleet(tidegate_redis::Fleet),
@@ -38,6 +45,10 @@ impl AnyStore {
 
     /// The store, if it is in this process.
     #[inline]
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(clippy::unnecessary_wraps, reason = "with Redis there is another kind")
+    )]
     pub(crate) fn here(&self) -> Option<&MemoryStore> {
         match self {
             #[cfg(feature = "redis")]
@@ -101,6 +112,10 @@ impl AnyStore {
 impl StoreRule {
     /// The rule, if it is of a store in this process.
     #[inline]
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(clippy::unnecessary_wraps, reason = "with Redis there is another kind")
+    )]
     pub(crate) fn here(&self) -> Option<&Rule> {
         match self {
             #[cfg(feature = "redis")]

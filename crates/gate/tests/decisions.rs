@@ -1,7 +1,5 @@
 //! Several rules at once: all or nothing, shadow, costs, and rules that end the list.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 mod stand;
 
 use tidegate_core::{Span, Verdict};

@@ -1,7 +1,5 @@
 //! Whom a rule counts: no two keys are ever taken for one another.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 mod stand;
 
 use tidegate_gate::Sample;

@@ -28,6 +28,7 @@ const PATHS: [&str; 2] = ["/a", "/b"];
 
 /// A rule as the model knows it.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "as many as the file has flags")]
 struct Modeled {
     kind: Kind,
     /// For each tier: so many cells in so many seconds; nothing is unlimited.
@@ -79,48 +80,35 @@ impl Modeled {
     }
 
     fn yaml(&self, number: usize) -> String {
-        let mut text = format!("  - name: r{number}\n    algorithm: {}\n", self.kind);
         let limit = |quota: &Option<(u32, u32)>| match quota {
             Some((cells, per)) => format!("{cells}/{per}s"),
             None => "unlimited".to_owned(),
         };
-        match &self.quotas[..] {
-            [one] => text += &format!("    limit: {}\n", limit(one)),
-            several => {
-                text += "    limit:\n";
-                for (tier, quota) in TIERS.iter().zip(several) {
-                    text += &format!("      {tier}: {}\n", limit(quota));
-                }
-            }
-        }
-        let key: Vec<&str> = [(self.by_client, "client"), (self.by_path, "path")]
-            .iter()
-            .filter_map(|(is_in, name)| is_in.then_some(*name))
-            .collect();
+        let mut fields = vec![
+            format!("name: r{number}"),
+            format!("algorithm: {}", self.kind),
+            format!("shadow: {}", self.is_shadow),
+            format!("last: {}", self.is_last),
+        ];
+        fields.push(match &self.quotas[..] {
+            [free, pro] => format!("limit: {{ free: {}, pro: {} }}", limit(free), limit(pro)),
+            all => format!("limit: {}", limit(&all[0])),
+        });
+        let key = [(self.by_client, "client"), (self.by_path, "path")];
+        let key: Vec<&str> = key.iter().filter(|(is_in, _)| *is_in).map(|(_, it)| *it).collect();
         if !key.is_empty() {
-            text += &format!("    key: [{}]\n", key.join(", "));
+            fields.push(format!("key: [{}]", key.join(", ")));
         }
         if let (Some(quota), false) = (self.of_acme, self.by_path) {
-            text += &format!("    overrides: {{ acme: {} }}\n", limit(&Some(quota)));
+            fields.push(format!("overrides: {{ acme: {} }}", limit(&Some(quota))));
         }
-        if let Some(path) = self.path {
-            text += &format!("    match: {{ path: {} }}\n", PATHS[path]);
-        }
-        if let Some(cost) = self.cost {
-            text += &format!("    cost: {cost}\n");
-        }
-        // An override has no burst of its own: it has that of its limit.
-        if let (Some(burst), true) = (self.burst, self.has_burst()) {
-            text += &format!("    burst: {burst}\n");
-        }
-        if let Some((seconds, factor)) = self.credits {
-            text += &format!("    credits: {{ for: {seconds}s, rate: {factor}x }}\n");
-        }
-        text + &format!("    shadow: {}\n    last: {}\n", self.is_shadow, self.is_last)
-    }
-
-    fn has_burst(&self) -> bool {
-        self.burst.is_some()
+        fields.extend(self.path.map(|path| format!("match: {{ path: {} }}", PATHS[path])));
+        fields.extend(self.cost.map(|cost| format!("cost: {cost}")));
+        fields.extend(self.burst.map(|burst| format!("burst: {burst}")));
+        let credits =
+            |(seconds, factor)| format!("credits: {{ for: {seconds}s, rate: {factor}x }}");
+        fields.extend(self.credits.map(credits));
+        format!("  - {{ {} }}\n", fields.join(", "))
     }
 
     /// The policies for a request that it matches; none if it is not limited.
@@ -129,6 +117,7 @@ impl Modeled {
         let own = self.of_acme.filter(|_| is_acme);
         let tier = asked.tier.min(self.quotas.len() - 1);
         let Some((cells, per)) = own.or(self.quotas[tier]) else { return Vec::new() };
+        // An override has no burst of its own but that of its limit.
         let burst = self.burst.filter(|_| own.is_none());
         let per_span = Span::from_secs(per);
         let make = |cells: u32, burst: Option<u32>| {
@@ -182,8 +171,8 @@ impl Model {
             for ((mut state, (whom, policy, _)), answer) in
                 states.into_iter().zip(limits).zip(&mut answers)
             {
-                let charged = policy.peek(&mut state, now, 0);
-                *answer = Decision { verdict: answer.verdict, ..charged };
+                let after = policy.peek(&mut state, now, 0);
+                *answer = Decision { verdict: answer.verdict, ..after };
                 self.states.insert(whom.clone(), state);
             }
         }
@@ -231,7 +220,7 @@ impl Model {
 
 fn check(seed: u64) -> (u32, u32) {
     let mut rng = Rng::new(seed);
-    let rules: Vec<Modeled> = (0..1 + rng.below(4)).map(|_| Modeled::any(&mut rng)).collect();
+    let rules: Vec<Modeled> = (0..=rng.below(4)).map(|_| Modeled::any(&mut rng)).collect();
     let yaml: String = rules.iter().enumerate().map(|(at, rule)| rule.yaml(at)).collect();
     let policy = format!(
         "identify: {{ client: [header:x-api-key] }}\n\

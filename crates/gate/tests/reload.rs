@@ -1,7 +1,5 @@
 //! Another policy while keys are live: what was consumed is kept, nothing is dropped.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 mod stand;
 
 use std::sync::Arc;
@@ -53,7 +51,8 @@ fn rules_are_known_by_their_names() {
     assert_eq!(passed(&gate, &request(), 2), 2);
     replace(
         &gate,
-        "rules: [{ name: b, limit: 5/day }, { name: new, limit: 7/day }, { name: a, limit: 9/day }]",
+        "rules: [{ name: b, limit: 5/day }, { name: new, limit: 7/day },
+                 { name: a, limit: 9/day }]",
     );
     assert_eq!(looks(&gate, &request()), [3, 7, 7]);
     // Gone, and back: nobody has counted meanwhile, and nothing was kept.

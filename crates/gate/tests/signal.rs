@@ -1,6 +1,5 @@
 //! A signal asks for a reload. Alone in its process: everybody in it would hear it.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
 #![cfg(unix)]
 
 mod stand;

@@ -1,6 +1,7 @@
 //! A policy that is watched: however it is replaced, it is in force within a second.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::print_stdout, reason = "how long it took is worth knowing")]
 #![cfg(unix)]
 
 mod stand;
