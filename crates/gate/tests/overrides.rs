@@ -74,8 +74,11 @@ fn whatever_the_tier() {
     let pro = |request: Sample| request.with_header("x-tier", "pro");
     assert_eq!(passed(&gate, &pro(by("acme")), 15), 15);
     assert_eq!(passed(&gate, &by("acme"), 3), 3);
-    replace(&gate, &policy(&format!("{limits}, overrides: {{ acme: 100/day }}")));
+    assert_eq!(passed(&gate, &by("bob"), 9), 9);
+    assert_eq!(passed(&gate, &pro(by("bob")), 4), 4);
+    replace(&gate, &policy(&format!("{limits}, overrides: {{ acme: 100/day, bob: 50/day }}")));
     assert_eq!(looks(&gate, &by("acme")), [85], "the most that it had consumed");
+    assert_eq!(looks(&gate, &by("bob")), [41], "in whichever tier");
     assert_eq!(passed(&gate, &by("acme"), 3), 3);
     replace(&gate, &policy(limits));
     assert_eq!(looks(&gate, &pro(by("acme"))), [2]);

@@ -129,6 +129,7 @@ fn what_was_refused_is_never_charged_later() {
     drop(refused.charge_more(10));
     drop(refused.set_cost(20));
     drop(refused.settle(&Answered(200, "x-tokens", "30")));
+    assert_eq!(look(), before);
     drop(refused.refund());
     drop(refused);
     assert_eq!(look(), before);

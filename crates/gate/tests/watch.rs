@@ -147,6 +147,14 @@ fn a_wrong_or_deleted_file_never_replaces_a_right_one() {
     let why = watched.hears_why();
     assert!(why.contains("lots"), "{why}");
     assert_eq!(watched.names(), ["one"]);
+    // Another one goes by several times meanwhile: what is wrong is not told again.
+    let beside = Folder::new();
+    let other = Watched::new(&beside.write("policy.yaml", &policy("a")));
+    for name in ["bb", "ccc", "dddd"] {
+        beside.write("policy.yaml", &policy(name));
+        other.becomes("beside it", &[name]);
+    }
+    assert_eq!(watched.told.lock().unwrap().len(), 0);
     folder.write("policy.yaml", &policy("two"));
     watched.becomes("good again", &["two"]);
     fs::remove_file(&path).unwrap();
