@@ -16,6 +16,7 @@ mod load;
 mod matcher;
 mod misread;
 mod outcome;
+mod overridden;
 mod path;
 mod plan;
 mod problem;

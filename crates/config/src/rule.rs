@@ -201,7 +201,7 @@ impl Limit {
 }
 
 impl Overrides {
-    fn of(&self, parts: &[Part<'_>]) -> Option<usize> {
+    pub(crate) fn of(&self, parts: &[Part<'_>]) -> Option<usize> {
         if self.by_key.is_empty() {
             return None;
         }

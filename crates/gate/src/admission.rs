@@ -49,6 +49,10 @@ pub enum Reason {
 
 /// One limit's part in a decision.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts that have nothing to do with another"
+)]
 pub(crate) struct Judged {
     pub(crate) rule: u32,
     pub(crate) variant: u32,
@@ -58,6 +62,8 @@ pub(crate) struct Judged {
     pub(crate) is_open: bool,
     /// Whether the rule says itself what a request costs.
     pub(crate) has_own_cost: bool,
+    /// Whether it was charged: then it can be settled.
+    pub(crate) is_charged: bool,
     pub(crate) cost: u32,
     pub(crate) decision: Decision,
     pub(crate) charged: Charged,
@@ -70,8 +76,15 @@ pub(crate) enum Charged {
     Fleet(Box<crate::fleet::FleetCharged>),
     Here {
         key: Key,
-        receipt: Option<Receipt>,
+        /// For what was charged at first, and for what was charged since.
+        receipts: SmallVec<[Receipt; 1]>,
     },
+}
+
+impl Charged {
+    pub(crate) fn here(key: Key, receipt: Option<Receipt>) -> Charged {
+        Charged::Here { key, receipts: receipt.into_iter().collect() }
+    }
 }
 
 impl Admission {
@@ -146,6 +159,19 @@ impl Admission {
 
     pub(crate) fn kind(&self, judged: &Judged) -> Kind {
         self.answer(judged).kind
+    }
+
+    /// Notes what the limits said together. Where they refuse, no rule below has let it pass.
+    pub(crate) fn conclude(&mut self, verdict: Verdict) {
+        self.verdict = verdict;
+        if !verdict.passes() && self.reason == Reason::Unlimited {
+            (self.reason, self.stopped_by) = (Reason::Judged, None);
+        }
+    }
+
+    /// Refuses it before any limit is asked.
+    pub(crate) fn has_too_long_a_key(&mut self) {
+        (self.verdict, self.reason, self.stopped_by) = (Verdict::Never, Reason::KeyTooLong, None);
     }
 
     /// Counts what each rule said.

@@ -82,7 +82,8 @@ impl GateBuilder {
         let store = self.fleet.map_or(AnyStore::Here(memory), AnyStore::Fleet);
         #[cfg(not(feature = "redis"))]
         let store = AnyStore::Here(memory);
-        let first = Generation::new(rules, None, &store, clock.now()).map_err(OpenError::Store)?;
+        let now = store.now(&*clock);
+        let first = Generation::new(rules, None, &store, now).map_err(OpenError::Store)?;
         let (current, reloading) = (ArcSwap::from_pointee(first), std::sync::Mutex::new(()));
         Ok(Gate(Arc::new(Inner { current, store, clock, reloading })))
     }

@@ -2,13 +2,15 @@
 //!
 //! A value that may be a secret (an API key, a cookie) is never written to Redis: its digest is.
 
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
 use sha1_smol::Sha1;
 use smallvec::SmallVec;
-use tidegate_config::{Part, Planned, Request, Value};
-use tidegate_core::{Tick, Verdict};
+use tidegate_config::{Part, Planned, Request, Rules, Value};
+use tidegate_core::Tick;
 use tidegate_redis::{
     Fleet, FleetDecided, FleetKey, FleetReceipts, KeyPart, KeyText, SharedCharge, SharedRule,
 };
@@ -27,6 +29,8 @@ pub(crate) struct FleetCharged {
     receipts: FleetReceipts,
     /// Its place among the limits that were asked together.
     place: usize,
+    /// What was charged since, as soon as Redis has said so.
+    more: Arc<Mutex<Vec<FleetReceipts>>>,
 }
 
 /// One limit to be judged.
@@ -45,7 +49,7 @@ impl Asked {
 /// Asks Redis about a request. All that is needed of the request is taken here.
 pub(crate) fn admit(
     inner: &Arc<Inner>,
-    generation: Arc<Generation>,
+    generation: &Arc<Generation>,
     fleet: &Fleet,
     request: &dyn Request,
 ) -> Pin<Box<dyn Future<Output = Admission> + Send>> {
@@ -54,14 +58,14 @@ pub(crate) fn admit(
     let (now, server_now) = (inner.clock.now(), fleet.server_now());
     let facts = generation.rules.facts(request, now);
     let plan = generation.rules.plan(&facts);
-    let mut admission = gate.unjudged(&generation, &plan, now);
+    let mut admission = gate.unjudged(generation, &plan, now);
     let (mut enforced, mut shadow) = (Vec::new(), Vec::new());
     if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
         for planned in &plan.charges {
             let asked = if planned.is_shadow { &mut shadow } else { &mut enforced };
-            let is_asked = gate.ask(fleet, &generation, planned, server_now, asked);
+            let is_asked = gate.ask(fleet, generation, planned, server_now, asked);
             if !is_asked && !planned.is_shadow {
-                (admission.verdict, admission.reason) = (Verdict::Never, Reason::KeyTooLong);
+                admission.has_too_long_a_key();
             }
         }
     }
@@ -94,7 +98,8 @@ impl Gate {
             let StoreRule::Fleet(rule) = &*present else { return false };
             let (fleet, rule) = (fleet.clone(), rule.clone());
             let receipts = FleetReceipts::default();
-            let charged = FleetCharged { fleet, rule: rule.clone(), key, receipts, place: 0 };
+            let more = Arc::default();
+            let charged = FleetCharged { fleet, rule: rule.clone(), key, receipts, place: 0, more };
             let judged = judged(planned, part, Charged::Fleet(Box::new(charged)));
             asked.push(Asked { rule, key, judged });
         }
@@ -110,19 +115,69 @@ async fn decide(
     admission: &mut Admission,
 ) {
     let decided = fleet.decide(&charges(&enforced)).await;
-    (admission.verdict, admission.by) = (decided.verdict, decided.by.into());
+    admission.by = decided.by.into();
+    admission.conclude(decided.verdict);
     take_down(&mut enforced, decided);
-    if !shadow.is_empty() && admission.verdict.passes() {
-        let each = fleet.decide_separately(&charges(&shadow)).await;
-        for (asked, decided) in shadow.iter_mut().zip(each) {
-            take_down(std::slice::from_mut(asked), decided);
-        }
-    } else if !shadow.is_empty() {
-        // A request that is refused is charged to nothing, not even in shadow.
-        let decided = fleet.peek(&charges(&shadow)).await;
-        take_down(&mut shadow, decided);
+    if admission.verdict.passes() {
+        try_each(fleet, &mut shadow).await;
+    } else {
+        look_at(fleet, &mut shadow).await;
     }
     admission.each.extend(enforced.into_iter().chain(shadow).map(|asked| asked.judged));
+}
+
+/// Charges each rule by itself; the limits of one rule all or none. All are asked at once.
+async fn try_each(fleet: &Fleet, shadow: &mut [Asked]) {
+    let (mut alone, mut together): (Vec<&mut [Asked]>, Vec<&mut [Asked]>) =
+        shadow.chunk_by_mut(|a, b| a.judged.rule == b.judged.rule).partition(|it| it.len() == 1);
+    let decided = {
+        let separately: SmallVec<[SharedCharge<'_>; 4]> =
+            alone.iter().flat_map(|limits| limits.iter().map(Asked::charge)).collect();
+        let mut asking: Vec<Asking<'_>> = Vec::with_capacity(1 + together.len());
+        asking.push(Box::pin(async move { fleet.decide_separately(&separately).await }));
+        for limits in &together {
+            let charges = charges(limits);
+            asking.push(Box::pin(async move { vec![fleet.decide(&charges).await] }));
+        }
+        all(asking).await
+    };
+    let limits = alone.iter_mut().chain(&mut together);
+    limits.zip(decided.into_iter().flatten()).for_each(|(limits, it)| take_down(limits, it));
+}
+
+/// Looks at each, and charges nothing: a request that is refused is charged to nothing, not even
+/// in shadow.
+async fn look_at(fleet: &Fleet, shadow: &mut [Asked]) {
+    let mut chunks: Vec<&mut [Asked]> = shadow.chunks_mut(Rules::LIMITS_MAX).collect();
+    let decided = {
+        let mut asking: Vec<Asking<'_>> = Vec::with_capacity(chunks.len());
+        for limits in &chunks {
+            let charges = charges(limits);
+            asking.push(Box::pin(async move { vec![fleet.peek(&charges).await] }));
+        }
+        all(asking).await
+    };
+    for (limits, decided) in chunks.iter_mut().zip(decided.into_iter().flatten()) {
+        take_down(limits, decided);
+        limits.iter_mut().for_each(|asked| asked.judged.is_charged = false);
+    }
+}
+
+type Asking<'a> = Pin<Box<dyn Future<Output = Vec<FleetDecided>> + Send + 'a>>;
+
+/// What all of them say, in their order; they go on together.
+async fn all(mut asking: Vec<Asking<'_>>) -> Vec<Vec<FleetDecided>> {
+    let mut said: Vec<Option<Vec<FleetDecided>>> = asking.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        for (asking, said) in asking.iter_mut().zip(&mut said).filter(|(_, said)| said.is_none()) {
+            if let Poll::Ready(decided) = asking.as_mut().poll(context) {
+                *said = Some(decided);
+            }
+        }
+        if said.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    said.into_iter().flatten().collect()
 }
 
 fn charges(asked: &[Asked]) -> SmallVec<[SharedCharge<'_>; 4]> {
@@ -139,6 +194,7 @@ fn take_down(asked: &mut [Asked], decided: FleetDecided) {
         }
         if let Charged::Fleet(charged) = &mut asked.judged.charged {
             (charged.receipts, charged.place) = (receipts.take(place), place);
+            asked.judged.is_charged = verdict.passes();
         }
     }
 }
@@ -151,28 +207,59 @@ impl FleetCharged {
         before: u32,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         if before < cost {
-            let (fleet, rule, key) = (self.fleet.clone(), self.rule.clone(), self.key);
-            return Box::pin(async move {
-                let charge = SharedCharge { rule: &rule, key: &key, cost: cost - before };
-                // What Redis does not take is not charged: it has happened already.
-                let _ = fleet.debit(charge).await;
-            });
+            return Box::pin(self.charge_more(cost - before));
         }
-        let back = self.receipts.take_cells(self.place, before - cost);
+        let mut cells = before - cost;
+        let mut backs = Vec::new();
+        let mut more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
+        while 0 < cells
+            && let Some(last) = more.last_mut()
+        {
+            let back = last.take_cells(0, cells);
+            cells -= back.cells(0).min(cells);
+            if last.is_empty() {
+                more.pop();
+            }
+            backs.push(back);
+        }
+        backs.push(self.receipts.take_cells(self.place, cells));
         Box::pin(async move {
-            let _ = back.refund().await;
+            for back in backs {
+                let _ = back.refund().await;
+            }
         })
+    }
+
+    /// Charges `cells` on top, as far as there is room: it has happened already. What is charged
+    /// in part cannot be given back, since Redis does not say how much it was.
+    fn charge_more(&self, cells: u32) -> impl Future<Output = ()> + Send + use<> {
+        let (fleet, rule, key) = (self.fleet.clone(), self.rule.clone(), self.key);
+        let more = Arc::clone(&self.more);
+        async move {
+            let charge = SharedCharge { rule: &rule, key: &key, cost: cells };
+            let decided = fleet.decide(&[charge]).await;
+            if decided.verdict.passes() {
+                more.lock().unwrap_or_else(PoisonError::into_inner).push(decided.receipts);
+            } else {
+                let _ = fleet.debit(charge).await;
+            }
+        }
     }
 
     /// Gives back permits, or all of it, without waiting for it to be done.
     pub(crate) fn give_back(&mut self, all: bool) {
-        let receipts = std::mem::take(&mut self.receipts);
+        let mut receipts =
+            std::mem::take(&mut *self.more.lock().unwrap_or_else(PoisonError::into_inner));
+        receipts.push(std::mem::take(&mut self.receipts));
+        receipts.retain(|receipts| !receipts.is_empty());
         if all
             && !receipts.is_empty()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move {
-                let _ = receipts.refund().await;
+                for receipts in receipts {
+                    let _ = receipts.refund().await;
+                }
             });
         }
         // Dropped receipts give back their permits.

@@ -11,6 +11,7 @@ use tidegate_store::Clock;
 
 use crate::admission::Admission;
 use crate::build::{GateBuilder, OpenError};
+use crate::carry::Carry;
 use crate::counts::RuleCounts;
 use crate::generation::Generation;
 use crate::store::AnyStore;
@@ -65,10 +66,10 @@ impl Gate {
         Admit(match &self.0.store {
             #[cfg(feature = "redis")]
             AnyStore::Fleet(fleet) => {
-                Admitting::Fleet(crate::fleet::admit(&self.0, generation, fleet, request))
+                Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request))
             }
             AnyStore::Here(store) => {
-                Admitting::Here(Box::new(self.decide_here(store, generation, request)))
+                Admitting::Here(Box::new(self.decide_here(store, &generation, request)))
             }
         })
     }
@@ -80,18 +81,29 @@ impl Gate {
     /// If states are kept in Redis: then there is something to wait for.
     pub fn decide(&self, request: &dyn Request) -> Admission {
         let store = self.0.store.here().expect("await `admit` where states are kept in Redis");
-        self.decide_here(store, self.0.current.load_full(), request)
+        self.decide_here(store, &self.0.current.load_full(), request)
     }
 
     /// Puts other rules in force. What was consumed is kept under rules of the same name; requests
     /// that are being decided go on by the rules that they began with.
+    ///
+    /// A key that gets a quota of its own, or loses it, takes along what it had consumed; with
+    /// tiers, the most that it had under one of them. That is so in this process. In Redis, such a
+    /// key begins afresh under the limit that it did not have before, and a rule that comes back
+    /// within its period finds what it had left there.
     pub fn replace(&self, rules: Rules) -> Result<(), OpenError> {
         let _one_by_one =
             self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = self.0.current.load_full();
-        let now = self.0.clock.now();
+        let mut is_over = before.hold();
+        let now = self.0.store.now(&*self.0.clock);
         let next = Generation::new(rules, Some(&before), &self.0.store, now);
-        self.0.current.store(Arc::new(next.map_err(OpenError::Store)?));
+        let next = Arc::new(next.map_err(OpenError::Store)?);
+        *is_over = true;
+        self.0.current.store(Arc::clone(&next));
+        drop(is_over);
+        // After that: what is consumed by the old rules is not forgotten.
+        Carry { before: &before, after: &next, store: &self.0.store, now }.over();
         Ok(())
     }
 
@@ -162,7 +174,9 @@ impl Future for Admit {
         }
         match std::mem::replace(&mut self.0, Admitting::Done) {
             Admitting::Here(admission) => Poll::Ready(*admission),
-            _ => panic!("polled after it was done"),
+            #[cfg(feature = "redis")]
+            Admitting::Fleet(_) => unreachable!("polled above"),
+            Admitting::Done => panic!("polled after it was done"),
         }
     }
 }

@@ -1,15 +1,16 @@
 //! A policy in force: its rules, and where the store keeps what each of them counts.
 //!
 //! On a reload, limits that go by the same name keep what was consumed. Limits of a calendar become
-//! those of the next window while requests go on, by whoever asks first.
+//! those of the next window while requests go on, by whoever asks first; a policy that is not in
+//! force any more turns no windows.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_config::{Rule, Rules, Timed, Unit, Variant};
+use tidegate_config::{Rule, Rules, Timed, Unit, Variant, WithoutStore};
 use tidegate_core::Tick;
 
 use crate::counts::Counts;
@@ -23,24 +24,39 @@ pub(crate) struct Generation {
     limits: Vec<Vec<Limits>>,
     /// By rule.
     counts: Vec<Arc<Counts>>,
+    over: Over,
 }
+
+/// Whether another policy is in force by now. Held while a window is turned, or a policy is
+/// replaced: one after the other.
+type Over = Arc<Mutex<bool>>;
 
 pub(crate) type Limits = SmallVec<[Limit; 1]>;
 
 /// A limit, and where the store keeps it.
 #[derive(Debug)]
 pub(crate) struct Limit {
+    /// Under which it keeps its consumption.
+    name: Box<str>,
     rule: StoreRule,
-    calendar: Option<ArcSwap<Window>>,
+    calendar: Option<Box<Calendar>>,
     /// The item of this limit in `RateLimit-Policy`.
     pub(crate) listed: Box<str>,
     /// Its name as clients see it, in quotes.
     pub(crate) quoted: Box<str>,
 }
 
+/// What it takes to go from one window to the next.
+#[derive(Debug)]
+struct Calendar {
+    window: ArcSwap<Window>,
+    without: WithoutStore,
+    over: Over,
+}
+
 /// A limit of a calendar, as it is in this window.
 #[derive(Debug)]
-struct Window {
+pub(crate) struct Window {
     rule: StoreRule,
     until: Tick,
 }
@@ -61,12 +77,13 @@ impl Generation {
     ) -> Result<Generation, StoreFailure> {
         let kept = before.map(Generation::by_name).unwrap_or_default();
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
+        let over = Over::default();
         let mut limits = Vec::with_capacity(rules.rules().len());
         for rule in rules.rules() {
             let of_variant = |variant: &Variant| -> Result<Limits, StoreFailure> {
                 let policies = variant.policies().iter();
                 policies
-                    .map(|timed| Limit::new((rule, variant, timed), &kept, store, now))
+                    .map(|timed| Limit::new((rule, variant, timed), &kept, store, now, &over))
                     .collect()
             };
             let variants: Result<Vec<Limits>, StoreFailure> =
@@ -75,7 +92,12 @@ impl Generation {
         }
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
-        Ok(Generation { counts: counts.collect(), rules, limits })
+        Ok(Generation { counts: counts.collect(), rules, limits, over })
+    }
+
+    /// Keeps windows as they are until another policy is in force; see [`Over`].
+    pub(crate) fn hold(&self) -> MutexGuard<'_, bool> {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The limits of a rule's variant.
@@ -97,6 +119,7 @@ impl Generation {
             for (variant, limits) in rule.variants().iter().zip(variants) {
                 for (timed, limit) in variant.policies().iter().zip(limits) {
                     names.insert(name(rule, variant, timed), limit);
+                    names.extend(usual_name(rule, variant, timed).map(|name| (name, limit)));
                 }
             }
         }
@@ -114,23 +137,35 @@ impl Limit {
         kept: &HashMap<String, &Limit>,
         store: &AnyStore,
         now: Tick,
+        over: &Over,
     ) -> Result<Limit, StoreFailure> {
         let name = name(rule, variant, timed);
         let policy = timed.policy(now);
-        let made = match kept.get(&name) {
-            Some(before) => store.change(&before.present_rule(), policy, now)?,
+        // Under its other name only what does not go on under its own.
+        let usual = || {
+            let before = kept.get(&usual_name(rule, variant, timed)?)?;
+            let goes_on =
+                rule.variants().iter().any(|other| self::name(rule, other, timed) == *before.name);
+            (!goes_on).then_some(before)
+        };
+        let made = match kept.get(&name).or_else(usual) {
+            Some(before) => {
+                store.change(&before.present_rule(), policy, rule.without_store(), now)?
+            }
             None => store.rule(&name, policy, rule.without_store())?,
         };
-        let calendar = timed
-            .changes_at(now)
-            .map(|until| ArcSwap::from_pointee(Window { rule: made.clone(), until }));
+        let calendar = timed.changes_at(now).map(|until| {
+            let window = ArcSwap::from_pointee(Window { rule: made.clone(), until });
+            let (without, over) = (rule.without_store(), Arc::clone(over));
+            Box::new(Calendar { window, without, over })
+        });
         let (quoted, listed) = listed(rule, timed, policy.limit());
-        Ok(Limit { rule: made, calendar, listed, quoted })
+        Ok(Limit { name: name.into(), rule: made, calendar, listed, quoted })
     }
 
     fn present_rule(&self) -> StoreRule {
         match &self.calendar {
-            Some(window) => window.load().rule.clone(),
+            Some(calendar) => calendar.window.load().rule.clone(),
             None => self.rule.clone(),
         }
     }
@@ -140,29 +175,30 @@ impl Limit {
     pub(crate) fn present(&self, timed: &Timed, store: &AnyStore, now: Tick) -> Present<'_> {
         match &self.calendar {
             None => Present::Always(&self.rule),
-            Some(window) => Present::Window(self.window(window, timed, store, now)),
+            Some(calendar) => Present::Window(calendar.window(&self.name, timed, store, now)),
         }
     }
+}
 
-    /// The window's rule. Whoever is the first in a new window makes the next; should two be first,
-    /// both make the same.
-    fn window(
-        &self,
-        window: &ArcSwap<Window>,
-        timed: &Timed,
-        store: &AnyStore,
-        now: Tick,
-    ) -> Arc<Window> {
-        let present = window.load_full();
+impl Calendar {
+    /// The window's rule. Whoever is the first in a new window makes the next. Nothing of the last
+    /// one counts in it, so it is a rule of its own, and the last is forgotten.
+    fn window(&self, name: &str, timed: &Timed, store: &AnyStore, now: Tick) -> Arc<Window> {
+        let present = self.window.load_full();
         if now < present.until {
             return present;
         }
-        let (policy, until) = (timed.policy(now), timed.changes_at(now));
-        let next = store.change(&present.rule, policy, now);
-        match (next, until) {
+        let is_over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = self.window.load_full();
+        // A policy that was replaced goes by what its rules have become.
+        if now < present.until || *is_over {
+            return present;
+        }
+        let next = store.rule(name, timed.policy(now), self.without);
+        match (next, timed.changes_at(now)) {
             (Ok(rule), Some(until)) => {
                 let next = Arc::new(Window { rule, until });
-                window.store(Arc::clone(&next));
+                self.window.store(Arc::clone(&next));
                 next
             }
             // Where there is no room for another rule the last window goes on: it refuses too much.
@@ -187,13 +223,21 @@ impl std::ops::Deref for Present<'_> {
 fn name(rule: &Rule, variant: &Variant, timed: &Timed) -> String {
     // No rule's name holds one of these marks.
     let mut name = rule.name().to_owned();
-    if !variant.id().is_empty() {
-        let _ = write!(name, "/{}", variant.id());
-    }
     if !timed.part().is_empty() {
         let _ = write!(name, "#{}", timed.part());
     }
+    // What is last may hold any mark.
+    if !variant.id().is_empty() {
+        let _ = write!(name, "/{}", variant.id());
+    }
     name
+}
+
+/// Another name of the limit for those who say nothing of their tier: it goes on when a rule gets
+/// limits by tier, or has them no more.
+fn usual_name(rule: &Rule, variant: &Variant, timed: &Timed) -> Option<String> {
+    let usual = rule.variants().get(rule.usual_variant())?;
+    (usual.id() == variant.id()).then(|| format!("{}=usual#{}", rule.name(), timed.part()))
 }
 
 /// The limit's name in quotes, and with what clients are told of its quota.

@@ -48,6 +48,9 @@ impl Field {
     }
 }
 
+/// Takes a field, and what writes its value.
+type EachField<'a> = dyn FnMut(Field, &mut dyn FnMut(&mut String)) + 'a;
+
 impl Admission {
     /// The fields that the policy file asks for, one after the other.
     pub fn fields(&self, mut each: impl FnMut(Field, &str)) {
@@ -116,14 +119,14 @@ impl Admission {
         self.now.after(judged.decision.reset_after).get().div_ceil(1_000_000)
     }
 
-    fn legacy(&self, closest: &Judged, field: &mut dyn FnMut(Field, &mut dyn FnMut(&mut String))) {
+    fn legacy(&self, closest: &Judged, field: &mut EachField<'_>) {
         let decision = &closest.decision;
         field(Field::XLimit, &mut |text| number(text, decision.limit.into()));
         field(Field::XRemaining, &mut |text| number(text, decision.remaining.into()));
         field(Field::XReset, &mut |text| number(text, self.unix_reset(closest)));
     }
 
-    fn github(&self, closest: &Judged, field: &mut dyn FnMut(Field, &mut dyn FnMut(&mut String))) {
+    fn github(&self, closest: &Judged, field: &mut EachField<'_>) {
         self.legacy(closest, field);
         let used = closest.decision.limit.saturating_sub(closest.decision.remaining);
         field(Field::XUsed, &mut |text| number(text, used.into()));
@@ -132,7 +135,7 @@ impl Admission {
     }
 
     /// The third version of the draft, as Envoy sends it: the closest first, then all of them.
-    fn envoy(&self, closest: &Judged, field: &mut dyn FnMut(Field, &mut dyn FnMut(&mut String))) {
+    fn envoy(&self, closest: &Judged, field: &mut EachField<'_>) {
         let decision = &closest.decision;
         field(Field::XLimit, &mut |text| {
             number(text, decision.limit.into());

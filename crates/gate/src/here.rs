@@ -19,15 +19,15 @@ impl Gate {
     pub(crate) fn decide_here(
         &self,
         store: &MemoryStore,
-        generation: Arc<Generation>,
+        generation: &Arc<Generation>,
         request: &dyn Request,
     ) -> Admission {
         let now = self.0.clock.now();
         let facts = generation.rules.facts(request, now);
         let plan = generation.rules.plan(&facts);
-        let mut admission = self.unjudged(&generation, &plan, now);
+        let mut admission = self.unjudged(generation, &plan, now);
         if admission.reason == Reason::Judged || admission.reason == Reason::Unlimited {
-            self.judge_here(store, &generation, &plan, &mut admission);
+            self.judge_here(store, generation, &plan, &mut admission);
         }
         admission.count();
         admission
@@ -46,13 +46,14 @@ impl Gate {
             Some(_) => (Verdict::Allow, Reason::Unlimited),
             None => (Verdict::Allow, Reason::Judged),
         };
+        let stopped = plan.stopped.filter(|_| reason != Reason::TooManyLimits);
         Admission {
             gate: Arc::clone(&self.0),
             generation: Arc::clone(generation),
             now,
             verdict,
             reason,
-            stopped_by: plan.stopped.map(|stopped| stopped.number),
+            stopped_by: stopped.map(|stopped| stopped.number),
             route_cost: plan.route_cost,
             by: By::Store,
             each: SmallVec::new(),
@@ -71,11 +72,12 @@ impl Gate {
         for planned in plan.charges.iter().filter(|planned| !planned.is_shadow) {
             if !self.ask_here(store, generation, planned, admission, &mut places) {
                 admission.each.clear();
-                (admission.verdict, admission.reason) = (Verdict::Never, Reason::KeyTooLong);
+                admission.has_too_long_a_key();
                 return;
             }
         }
-        admission.verdict = decide(store, &places, admission.now, &mut admission.each);
+        let verdict = decide(store, &places, admission.now, &mut admission.each);
+        admission.conclude(verdict);
         for planned in plan.charges.iter().filter(|planned| planned.is_shadow) {
             let (before, mut places) = (admission.each.len(), Places::new());
             if !self.ask_here(store, generation, planned, admission, &mut places) {
@@ -106,7 +108,7 @@ impl Gate {
         let limits = generation.limits(planned.number, planned.variant).iter();
         for (part, (limit, timed)) in (0..).zip(limits.zip(variant.policies())) {
             places.push((limit.present(timed, &self.0.store, admission.now), key));
-            admission.each.push(judged(planned, part, Charged::Here { key, receipt: None }));
+            admission.each.push(judged(planned, part, Charged::here(key, None)));
         }
         true
     }
@@ -122,6 +124,7 @@ pub(crate) fn judged(planned: &Planned<'_>, part: u8, charged: Charged) -> Judge
         is_shadow: planned.is_shadow,
         is_open: planned.is_open,
         has_own_cost: planned.rule.has_own_cost(),
+        is_charged: false,
         cost: planned.cost,
         decision: NOTHING,
         charged,
@@ -146,7 +149,8 @@ fn decide(store: &MemoryStore, places: &Places<'_>, now: Tick, each: &mut [Judge
     store.decide_all(&charges, now, |decision, receipt| {
         if let Some((judged, (_, key))) = answers.next() {
             judged.decision = decision;
-            judged.charged = Charged::Here { key: *key, receipt };
+            judged.is_charged = receipt.is_some();
+            judged.charged = Charged::here(*key, receipt);
         }
     })
 }

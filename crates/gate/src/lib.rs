@@ -19,6 +19,7 @@ mod admission;
 mod answer;
 mod build;
 mod by;
+mod carry;
 mod counts;
 #[cfg(feature = "redis")]
 mod fleet;

@@ -2,8 +2,9 @@
 //!
 //! Looking is simpler than being told: it works on every file system, through symlinks and in
 //! mounted folders, and a file that is written in place, renamed over, or swapped by a symlink is
-//! the same to it. Only what looks different is read. A policy that is wrong, or half written, never
-//! replaces one that is right.
+//! the same to it. Only what looks different is read. A policy that is wrong, or half written,
+//! never replaces one that is right; it is read again until it is right, since what it lacks may be
+//! in a file that nobody knows of yet.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,8 @@ const READ_AGAIN: u32 = 10;
 pub struct Watch {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
+    #[cfg(unix)]
+    signal: signal_hook::SigId,
 }
 
 /// What became of a policy that had changed.
@@ -69,21 +72,24 @@ impl Gate {
         let stop = Arc::new(Stop::default());
         let asked = Arc::new(AtomicBool::new(false));
         #[cfg(unix)]
-        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&asked))?;
+        let signal = signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&asked))?;
         let (gate, path) = (self.clone(), path.as_ref().to_owned());
         // In this order: it may have changed since the gate was opened, and it may change now.
-        let seen = Stamp::of(&path, &[]);
-        let loaded = Rules::from_path(&path);
-        let files = loaded.as_ref().ok().map(|loaded| loaded.files.clone());
-        if let kept @ Reloaded::Kept { .. } = gate.put_in_force(loaded) {
-            log(&path, &kept);
-            told(&kept);
+        let (loaded, seen) = load(&path, Stamp::of(&path, &[]));
+        let last = gate.put_in_force(loaded);
+        if matches!(last, Reloaded::Kept { .. }) {
+            log(&path, &last);
+            told(&last);
         }
-        let seen = seen.beside(files);
-        let watcher = Watcher { gate, path, asked, seen, stop: Arc::clone(&stop) };
+        let watcher = Watcher { gate, path, asked, seen, last, stop: Arc::clone(&stop) };
         let thread = std::thread::Builder::new().name("tidegate-reload".to_owned());
         let thread = thread.spawn(move || watcher.run(&told))?;
-        Ok(Watch { stop, thread: Some(thread) })
+        Ok(Watch {
+            stop,
+            thread: Some(thread),
+            #[cfg(unix)]
+            signal,
+        })
     }
 
     fn put_in_force(&self, loaded: Result<Loaded, LoadError>) -> Reloaded {
@@ -105,28 +111,45 @@ struct Watcher {
     /// Whether somebody sent a signal.
     asked: Arc<AtomicBool>,
     seen: Stamp,
+    /// What came of it when it was last read.
+    last: Reloaded,
     stop: Arc<Stop>,
 }
 
+/// Reads the policy, and says how its files looked before that. Those that it refers to are only
+/// known when it has been read; so it is read again then, should one have changed meanwhile.
+fn load(path: &Path, mut seen: Stamp) -> (Result<Loaded, LoadError>, Stamp) {
+    loop {
+        let loaded = Rules::from_path(path);
+        let files = loaded.as_ref().map_or(&[][..], |loaded| &loaded.files);
+        match seen.with(path, files) {
+            Some(more) => seen = more,
+            None => return (loaded, seen),
+        }
+    }
+}
+
 impl Watcher {
-    fn run(self, told: &dyn Fn(&Reloaded)) {
-        let mut seen = self.seen.clone();
+    fn run(mut self, told: &dyn Fn(&Reloaded)) {
         let mut read_again = READ_AGAIN;
         while self.stop.is_on_after(LOOK_EVERY) {
             let is_asked = self.asked.swap(false, Ordering::Relaxed);
-            let look = seen.again(&self.path, 0 < read_again);
+            let look = self.seen.again(&self.path, 0 < read_again);
             read_again = read_again.saturating_sub(1);
-            if look == seen && !is_asked {
+            let is_new = look != self.seen || is_asked;
+            if is_new {
+                read_again = READ_AGAIN;
+            } else if matches!(self.last, Reloaded::Done { .. }) {
                 continue;
             }
-            read_again = READ_AGAIN;
-            let loaded = Rules::from_path(&self.path);
-            let files = loaded.as_ref().ok().map(|loaded| loaded.files.clone());
-            let reloaded = self.gate.put_in_force(loaded);
             // As it looked before it was read: should it have changed since, that is seen.
-            seen = look.beside(files);
-            log(&self.path, &reloaded);
-            told(&reloaded);
+            let (loaded, seen) = load(&self.path, look);
+            let reloaded = self.gate.put_in_force(loaded);
+            if is_new || reloaded != self.last {
+                log(&self.path, &reloaded);
+                told(&reloaded);
+            }
+            (self.seen, self.last) = (seen, reloaded);
         }
     }
 }
@@ -158,6 +181,8 @@ impl Stop {
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        #[cfg(unix)]
+        signal_hook::low_level::unregister(self.signal);
         *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
         if let Some(thread) = self.thread.take() {

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use smallvec::SmallVec;
 use tidegate_config::{Response, Timed};
 use tidegate_core::{Decision, Kind, Receipt, Tick};
 use tidegate_store::{Key, MemoryStore, Rule};
@@ -59,7 +60,7 @@ impl Admission {
         for index in 0..self.each.len() {
             let judged = &self.each[index];
             // Permits stay: they are held, not spent.
-            if self.kind(judged) == Kind::Concurrency || !judged.decision.verdict.passes() {
+            if self.kind(judged) == Kind::Concurrency || !judged.is_charged {
                 continue;
             }
             let ruled = response.and_then(|response| self.ruled(judged, response));
@@ -95,7 +96,7 @@ impl Admission {
         match &mut judged.charged {
             #[cfg(feature = "redis")]
             Charged::Fleet(charged) => later.later.push(charged.settle(cost, judged.cost)),
-            Charged::Here { key, receipt } => {
+            Charged::Here { key, receipts } => {
                 let Some(store) = gate.store.here() else { return };
                 let _ = &later;
                 let now = gate.clock.now();
@@ -103,14 +104,16 @@ impl Admission {
                 let present = limit.present(timed, &gate.store, now);
                 let Some(rule) = present.here() else { return };
                 if judged.cost < cost {
-                    debit(store, rule, *key, now, cost - judged.cost);
-                } else if let Some(whole) = receipt.take() {
-                    let (at, charged) = (whole.at(), whole.cost());
-                    let back = (judged.cost - cost).min(charged);
-                    store.refund(rule, *key, now, Receipt::new(at, back));
-                    *receipt = (back < charged).then(|| Receipt::new(at, charged - back));
+                    receipts.extend(debit(store, rule, *key, now, cost - judged.cost));
+                } else {
+                    // Less may have been charged than was asked for.
+                    let charged = receipts.iter().map(Receipt::cost).fold(0, u32::saturating_add);
+                    for receipt in take_cells(receipts, charged.saturating_sub(cost)) {
+                        store.refund(rule, *key, now, receipt);
+                    }
                 }
-                judged.decision = store.peek(rule, *key, now, 0);
+                let verdict = judged.decision.verdict;
+                judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
             }
         }
         judged.cost = cost;
@@ -142,16 +145,19 @@ impl Admission {
             match &mut judged.charged {
                 #[cfg(feature = "redis")]
                 Charged::Fleet(charged) => charged.give_back(all),
-                Charged::Here { key, receipt } => {
+                Charged::Here { key, receipts } => {
                     let Some(store) = gate.store.here() else { continue };
                     let (limit, timed) =
                         limit_of(generation, judged.rule, judged.variant, judged.part);
                     if !all && timed.kind() != Kind::Concurrency {
                         continue;
                     }
-                    let Some(receipt) = receipt.take() else { continue };
+                    let receipts = std::mem::take(receipts);
                     let now = gate.clock.now();
-                    if let Some(rule) = limit.present(timed, &gate.store, now).here() {
+                    let present = limit.present(timed, &gate.store, now);
+                    for (receipt, rule) in
+                        receipts.into_iter().zip(present.here().into_iter().cycle())
+                    {
                         store.refund(rule, *key, now, receipt);
                     }
                 }
@@ -168,9 +174,26 @@ fn limit_of(generation: &Generation, rule: u32, variant: u32, part: u8) -> (&Lim
 }
 
 /// Charges what has happened already, as far as there is room for it.
-fn debit(store: &MemoryStore, rule: &Rule, key: Key, now: Tick, cells: u32) {
+fn debit(store: &MemoryStore, rule: &Rule, key: Key, now: Tick, cells: u32) -> Option<Receipt> {
     let room = store.peek(rule, key, now, 0).remaining;
-    let _ = store.decide(rule, key, now, cells.min(room));
+    store.decide_with_receipt(rule, key, now, cells.min(room)).1
+}
+
+/// Takes receipts for so many cells out, the latest first.
+fn take_cells(receipts: &mut SmallVec<[Receipt; 1]>, mut cells: u32) -> SmallVec<[Receipt; 1]> {
+    let mut taken = SmallVec::new();
+    while 0 < cells
+        && let Some(last) = receipts.pop()
+    {
+        let (at, charged) = (last.at(), last.cost());
+        let back = cells.min(charged);
+        taken.push(Receipt::new(at, back));
+        if back < charged {
+            receipts.push(Receipt::new(at, charged - back));
+        }
+        cells -= back;
+    }
+    taken
 }
 
 impl Future for Settling {

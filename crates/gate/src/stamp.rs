@@ -48,25 +48,13 @@ impl Stamp {
         stamp
     }
 
-    /// The same with the files that the policy refers to, if that is known.
-    pub(crate) fn beside(self, files: Option<Vec<PathBuf>>) -> Stamp {
-        let Some(files) = files else { return self };
-        let own = |file: &PathBuf| self.looks.iter().any(|look| look.path == *file);
-        let others: Vec<PathBuf> = files.into_iter().filter(|file| !own(file)).collect();
-        if others.is_empty() {
-            return self;
-        }
-        let beside: Vec<PathBuf> = self.beside.iter().cloned().chain(others).collect();
-        let looks: Vec<Look> = self
-            .looks
-            .into_iter()
-            .map(|look| look.path)
-            .chain(beside.clone())
-            .filter_map(look)
-            .collect();
-        let mut stamp = Stamp { looks, content: 0, beside };
-        stamp.content = stamp.read();
-        stamp
+    /// How these files look together with it; nothing if it has them all.
+    pub(crate) fn with(&self, path: &Path, files: &[PathBuf]) -> Option<Stamp> {
+        let own = policy_files(path).unwrap_or_default();
+        let is_known = |file: &PathBuf| own.contains(file) || self.beside.contains(file);
+        let mut beside = self.beside.clone();
+        beside.extend(files.iter().filter(|file| !is_known(file)).cloned());
+        (self.beside.len() < beside.len()).then(|| Stamp::of(path, &beside))
     }
 
     fn read(&self) -> u64 {

@@ -4,10 +4,17 @@ use std::fmt;
 
 use tidegate_config::WithoutStore;
 use tidegate_core::{Policy, Tick};
-use tidegate_store::{MemoryStore, Rule, TooManyRules};
+use tidegate_store::{Clock, MemoryStore, Rule, TooManyRules};
 
 /// A store of either kind.
 #[derive(Debug)]
+#[cfg_attr(
+    feature = "redis",
+    expect(
+        clippy::large_enum_variant,
+        reason = "there is one of it, and it is asked all the time"
+    )
+)]
 pub(crate) enum AnyStore {
     #[cfg(feature = "redis")]
     Fleet(tidegate_redis::Fleet),
@@ -27,8 +34,21 @@ pub(crate) enum StoreRule {
 pub struct StoreFailure(Box<str>);
 
 impl AnyStore {
+    /// The tick by which it counts.
+    pub(crate) fn now(&self, clock: &dyn Clock) -> Tick {
+        match self {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(fleet) => fleet.server_now(),
+            AnyStore::Here(_) => clock.now(),
+        }
+    }
+
     /// The store, if it is in this process.
     #[inline]
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(clippy::unnecessary_wraps, reason = "with Redis there is another kind")
+    )]
     pub(crate) fn here(&self) -> Option<&MemoryStore> {
         match self {
             #[cfg(feature = "redis")]
@@ -59,9 +79,21 @@ impl AnyStore {
         &self,
         rule: &StoreRule,
         policy: Policy,
+        without: WithoutStore,
         now: Tick,
     ) -> Result<StoreRule, StoreFailure> {
+        let _ = without;
         match (self, rule) {
+            // What it does without Redis belongs to a rule: to do something else it is another one,
+            // which was this one before.
+            #[cfg(feature = "redis")]
+            (AnyStore::Fleet(fleet), StoreRule::Fleet(rule))
+                if rule.without() != to_fleet(without) =>
+            {
+                let next = fleet.store().rule(rule.name(), policy).formerly(rule.policy());
+                let made = fleet.rule_of(next, to_fleet(without));
+                made.map(StoreRule::Fleet).map_err(|error| StoreFailure(error.to_string().into()))
+            }
             #[cfg(feature = "redis")]
             (AnyStore::Fleet(fleet), StoreRule::Fleet(rule)) => {
                 let changed = fleet.change(rule, policy);
@@ -80,6 +112,10 @@ impl AnyStore {
 impl StoreRule {
     /// The rule, if it is of a store in this process.
     #[inline]
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(clippy::unnecessary_wraps, reason = "with Redis there is another kind")
+    )]
     pub(crate) fn here(&self) -> Option<&Rule> {
         match self {
             #[cfg(feature = "redis")]

@@ -49,6 +49,7 @@ impl Admission {
             let delayed =
                 self.each.iter_mut().filter(|it| it.decision.verdict == Verdict::Delay { by });
             delayed.for_each(|it| it.decision.verdict = Verdict::Deny { retry_after });
+            self.each.iter_mut().for_each(|it| it.is_charged = false);
         }
         self
     }

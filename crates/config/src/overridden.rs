@@ -1,0 +1,160 @@
+//! Which keys have a quota of their own, as requests would bring them.
+//!
+//! The file says values; a request says where each is from as well. So a key that an override names
+//! may be any of several: one for each source that its parts can come from.
+
+use std::net::IpAddr;
+
+use crate::attribute::Attribute;
+use crate::facts::{Part, Parts, Value};
+use crate::rule::{Limit, Rule};
+use crate::rules::Rules;
+
+/// The most keys that the values of one override are looked for under.
+const KEYS_MAX: usize = 64;
+
+impl Rules {
+    /// The keys that have a quota of their own under a rule, from every source that they can be
+    /// from.
+    ///
+    /// An identity of several attributes together, and a fingerprint, is never meant by an
+    /// override.
+    pub fn overridden(&self, rule: usize) -> Vec<Parts<'_>> {
+        let Some(limit) = self.list.get(rule).and_then(Rule::limit) else { return Vec::new() };
+        let mut named: Vec<&[u8]> = limit.overrides.by_key.keys().map(|key| &**key).collect();
+        // In one order, whatever the map's.
+        named.sort_unstable();
+        named.into_iter().flat_map(|key| self.keys_of(limit, key)).collect()
+    }
+
+    /// All keys that these values may be.
+    fn keys_of<'r>(&'r self, limit: &'r Limit, key: &'r [u8]) -> Vec<Parts<'r>> {
+        let mut keys = vec![Parts::new()];
+        for (attribute, value) in limit.key.iter().zip(values(key)) {
+            let mut sources = Vec::new();
+            self.sources(attribute, &mut sources);
+            let parts: Vec<Part<'r>> =
+                sources.into_iter().filter_map(|source| self.part(source, value)).collect();
+            let longer = |key: Parts<'r>| {
+                parts.clone().into_iter().map(move |part| {
+                    let mut key = key.clone();
+                    key.push(part);
+                    key
+                })
+            };
+            keys = keys.into_iter().flat_map(longer).take(KEYS_MAX).collect();
+        }
+        keys
+    }
+
+    /// The single attributes that one stands for.
+    fn sources<'r>(&'r self, attribute: &'r Attribute, sources: &mut Vec<&'r Attribute>) {
+        match attribute {
+            Attribute::Fingerprint => {}
+            Attribute::Identity(index) => {
+                let alternatives = self.identify.identities.get(*index);
+                for alternative in alternatives.into_iter().flatten() {
+                    if let [only] = &alternative[..] {
+                        self.sources(only, sources);
+                    }
+                }
+            }
+            _ => sources.push(attribute),
+        }
+    }
+
+    fn part<'r>(&self, source: &'r Attribute, value: &'r [u8]) -> Option<Part<'r>> {
+        if !matches!(source, Attribute::Ip) {
+            return Some(Part { source, value: Value::Bytes(value.into()) });
+        }
+        let text = str::from_utf8(value).ok()?;
+        let address: IpAddr = text.split('/').next()?.parse().ok()?;
+        let group = self.identify.proxies.group(address);
+        (group.to_string() == text).then_some(Part { source, value: Value::Address(group) })
+    }
+}
+
+impl Rule {
+    /// Which of its variants may be for a key, by their place: its own, or otherwise those of the
+    /// tiers.
+    pub fn variants_of(&self, key: &[Part<'_>]) -> Vec<usize> {
+        let Some(limit) = self.limit() else { return Vec::new() };
+        if let Some(own) = limit.overrides.of(key) {
+            return vec![own];
+        }
+        let mut tiers = limit.by_tier.clone();
+        tiers.sort_unstable();
+        tiers.dedup();
+        if tiers.is_empty() { vec![0] } else { tiers }
+    }
+
+    /// The variant for requests that say nothing of their tier, by its place.
+    pub fn usual_variant(&self) -> usize {
+        self.limit().and_then(|limit| limit.by_tier.first()).copied().unwrap_or(0)
+    }
+}
+
+/// The values of a key, as `Overrides::key` puts them together.
+fn values(mut key: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (length, rest) = key.split_first_chunk::<4>()?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+        let (value, rest) = rest.split_at_checked(length)?;
+        key = rest;
+        Some(value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(policy: &str) -> Vec<String> {
+        let rules = Rules::from_text(policy).unwrap().rules;
+        let part = |part: &Part<'_>| format!("{}={}", part.source, part.value);
+        let text = |key: Parts<'_>| key.iter().map(part).collect::<Vec<_>>().join(" ");
+        let mut keys: Vec<String> = rules.overridden(0).into_iter().map(text).collect();
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn a_value_may_be_from_any_source() {
+        let keys = keys(
+            "{ identify: { client: [header:x-api-key, [ip, path]], who: [client, 'query:id', ip] },
+               rules: [{ name: r, key: who, limit: 1/s,
+                         overrides: { acme: 2/s, '192.0.2.1': 2/s, '2001:db8::/64': 2/s,
+                                      '2001:db8::1': 2/s } }] }",
+        );
+        let expected = [
+            "header:x-api-key=192.0.2.1",
+            "header:x-api-key=2001:db8::/64",
+            "header:x-api-key=2001:db8::1",
+            "header:x-api-key=acme",
+            "ip=192.0.2.1",
+            "ip=2001:db8::/64",
+            "query:id=192.0.2.1",
+            "query:id=2001:db8::/64",
+            "query:id=2001:db8::1",
+            "query:id=acme",
+        ];
+        assert_eq!(keys, expected);
+    }
+
+    #[test]
+    fn each_part_may_be() {
+        let keys = keys(
+            "{ identify: { client: [header:a, header:b] },
+               rules: [{ name: r, key: [client, path], limit: 1/s,
+                         overrides: [{ key: [acme, /x], limit: 2/s }] }] }",
+        );
+        assert_eq!(keys, ["header:a=acme path=/x", "header:b=acme path=/x"]);
+        assert_eq!(
+            self::keys(
+                "rules: [{ name: r, key: fingerprint, limit: 1/s,
+            overrides: { acme: 2/s } }]"
+            ),
+            [] as [&str; 0]
+        );
+    }
+}

@@ -1,0 +1,207 @@
+//! A policy that is watched: however it is replaced, it is in force within a second.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::print_stdout, reason = "how long it took is worth knowing")]
+#![cfg(unix)]
+
+mod stand;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tidegate_gate::{Gate, Reloaded, Watch};
+use tidegate_store::{Clock as _, SystemClock};
+use tidegate_testbed::until;
+
+use self::stand::Folder;
+
+/// Longer than any machine takes.
+const LONG: Duration = Duration::from_secs(20);
+
+fn policy(name: &str) -> String {
+    format!("rules: [{{ name: {name}, limit: 5/min }}]\n")
+}
+
+/// A gate that watches, and what it was told.
+struct Watched {
+    gate: Gate,
+    told: Arc<Mutex<Vec<Reloaded>>>,
+    _watch: Watch,
+}
+
+impl Watched {
+    fn new(path: &Path) -> Watched {
+        let gate = Gate::from_file(path).unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&told);
+        let tell = move |reloaded: &Reloaded| hears.lock().unwrap().push(reloaded.clone());
+        let watch = gate.watch(path, tell).unwrap();
+        Watched { gate, told, _watch: watch }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.gate.rules().rules().iter().map(|rule| rule.name().to_owned()).collect()
+    }
+
+    /// Waits until these rules are in force, and says how long that took.
+    #[track_caller]
+    fn becomes(&self, how: &str, names: &[&str]) {
+        let start = SystemClock::new().now();
+        let done = until(LONG, &format!("{how}: {names:?} in force"), || self.names() == names);
+        if let Err(error) = done {
+            panic!("{error}; told {:?}", self.told.lock().unwrap());
+        }
+        let took = SystemClock::new().now().since(start).get() / 1_000;
+        println!("{how}: {took} ms");
+    }
+
+    /// Waits until it was told that a policy is wrong, and says why.
+    #[track_caller]
+    fn hears_why(&self) -> String {
+        let mut why = None;
+        until(LONG, "it is told why", || {
+            let mut told = self.told.lock().unwrap();
+            why = told.drain(..).find_map(|reloaded| match reloaded {
+                Reloaded::Kept { error } => Some(error),
+                _ => None,
+            });
+            why.is_some()
+        })
+        .unwrap();
+        why.unwrap()
+    }
+}
+
+#[test]
+fn a_file_that_is_written_in_place_or_renamed_over() {
+    let folder = Folder::new();
+    let path = folder.write("policy.yaml", &policy("one"));
+    let watched = Watched::new(&path);
+    folder.write("policy.yaml", &policy("second"));
+    watched.becomes("written in place", &["second"]);
+    folder.write("new.tmp", &policy("third"));
+    fs::rename(folder.join("new.tmp"), &path).unwrap();
+    watched.becomes("renamed over", &["third"]);
+    // The same size, twice within the same moment.
+    for turn in 0..20 {
+        let (first, last) = (format!("a{}", turn % 10), format!("b{}", turn % 10));
+        folder.write("policy.yaml", &policy(&first));
+        if turn % 3 == 0 {
+            watched.becomes("same size", &[&first]);
+        }
+        folder.write("policy.yaml", &policy(&last));
+        watched.becomes("same size, twice", &[&last]);
+    }
+}
+
+#[test]
+fn a_mounted_config_map() {
+    let folder = Folder::new();
+    let version = |name: &str, rule: &str| {
+        fs::create_dir(folder.join(name)).unwrap();
+        fs::write(folder.join(name).join("policy.yaml"), policy(rule)).unwrap();
+        symlink(name, folder.join("..data_tmp")).unwrap();
+        fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
+    };
+    version("..2024_01_01", "one");
+    symlink("..data/policy.yaml", folder.join("policy.yaml")).unwrap();
+    let (file, whole) = (Watched::new(&folder.join("policy.yaml")), Watched::new(folder.path()));
+    version("..2024_01_02", "two");
+    fs::remove_dir_all(folder.join("..2024_01_01")).unwrap();
+    file.becomes("symlink swapped", &["two"]);
+    whole.becomes("symlink swapped in a folder", &["two"]);
+    version("..2024_01_03", "two-and-a-half");
+    file.becomes("swapped again", &["two-and-a-half"]);
+    whole.becomes("swapped again in a folder", &["two-and-a-half"]);
+}
+
+#[test]
+fn a_folder_whose_files_come_and_go() {
+    let folder = Folder::new();
+    folder.write("10.yaml", &policy("ten"));
+    let watched = Watched::new(folder.path());
+    folder.write("20.yaml", &policy("twenty"));
+    watched.becomes("file added", &["ten", "twenty"]);
+    folder.write("notes.txt", "nothing");
+    folder.write("05.toml", "[[rules]]\nname = \"five\"\nlimit = \"5/min\"\n");
+    watched.becomes("file of another kind added", &["five", "ten", "twenty"]);
+    fs::remove_file(folder.join("10.yaml")).unwrap();
+    watched.becomes("file removed", &["five", "twenty"]);
+    fs::rename(folder.join("20.yaml"), folder.join("00.yaml")).unwrap();
+    watched.becomes("file renamed", &["twenty", "five"]);
+    fs::remove_file(folder.join("00.yaml")).unwrap();
+    fs::remove_file(folder.join("05.toml")).unwrap();
+    assert!(watched.hears_why().contains("there is no policy in"));
+    assert_ne!(watched.names(), [] as [&str; 0], "the one before stays");
+}
+
+#[test]
+fn a_wrong_or_deleted_file_never_replaces_a_right_one() {
+    let folder = Folder::new();
+    let path = folder.write("policy.yaml", &policy("one"));
+    let watched = Watched::new(&path);
+    folder.write("policy.yaml", "rules: [{ name: r, limit: lots }]");
+    let why = watched.hears_why();
+    assert!(why.contains("lots"), "{why}");
+    assert_eq!(watched.names(), ["one"]);
+    // Another one goes by several times meanwhile: what is wrong is not told again.
+    let beside = Folder::new();
+    let other = Watched::new(&beside.write("policy.yaml", &policy("a")));
+    for name in ["bb", "ccc", "dddd"] {
+        beside.write("policy.yaml", &policy(name));
+        other.becomes("beside it", &[name]);
+    }
+    assert_eq!(watched.told.lock().unwrap().len(), 0);
+    folder.write("policy.yaml", &policy("two"));
+    watched.becomes("good again", &["two"]);
+    fs::remove_file(&path).unwrap();
+    let why = watched.hears_why();
+    assert!(why.contains("cannot read"), "{why}");
+    assert_eq!(watched.names(), ["two"]);
+    folder.write("policy.yaml", &policy("three"));
+    watched.becomes("there again", &["three"]);
+    // What is told is told once, however often it is looked at.
+    let told = watched.told.lock().unwrap().clone();
+    let done = |it: &&Reloaded| matches!(it, Reloaded::Done { .. });
+    assert!(told.iter().filter(done).count() <= 2, "{told:?}");
+}
+
+const WITH_KEY: &str = "
+jwt: { secret_file: secret.txt }
+identify: { client: ['jwt:sub'] }
+rules: [{ name: with-key, key: client, limit: 5/min }]
+";
+
+#[test]
+fn key_files_that_the_policy_refers_to() {
+    let folder = Folder::new();
+    folder.write("secret.txt", "a secret that is long enough for anybody");
+    let path = folder.write("policy.yaml", WITH_KEY);
+    let watched = Watched::new(&path);
+    let told = |count: usize| {
+        until(LONG, "it is told", || watched.told.lock().unwrap().len() == count).unwrap();
+    };
+    folder.write("secret.txt", "another one that is long enough for anybody");
+    told(1);
+    assert!(matches!(watched.told.lock().unwrap()[0], Reloaded::Done { .. }));
+    folder.write("secret.txt", "");
+    watched.hears_why();
+    folder.write("secret.txt", "the third one that is long enough for anybody");
+    told(1);
+    assert!(matches!(watched.told.lock().unwrap()[0], Reloaded::Done { .. }));
+}
+
+/// The policy comes first, its key a little later: it is not forgotten meanwhile.
+#[test]
+fn a_key_file_that_comes_after_the_policy() {
+    let folder = Folder::new();
+    let path = folder.write("policy.yaml", &policy("one"));
+    let watched = Watched::new(&path);
+    folder.write("policy.yaml", WITH_KEY);
+    assert!(watched.hears_why().contains("secret.txt"));
+    folder.write("secret.txt", "a secret that is long enough for anybody");
+    watched.becomes("key file came later", &["with-key"]);
+}
