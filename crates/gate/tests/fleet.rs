@@ -204,7 +204,15 @@ async fn charges_are_settled_and_given_back() {
     // What there is no room for is not charged.
     let mut admission = gate.admit(&request()).await;
     admission.charge_more(500).await;
-    assert!(!gate.admit(&request()).await.verdict().passes());
+    let mut refused = gate.admit(&request()).await;
+    assert!(!refused.verdict().passes());
+    // Nor is what was refused, later: there is room in shadow, once the first is gone.
+    replace(&gate, &policy.replace("name: tried, limit: 100/day", "name: tried, limit: 900/day"));
+    let before = left(&gate.admit(&request()).await);
+    refused.charge_more(7).await;
+    let mut refused = gate.admit(&request()).await;
+    refused.charge_more(7).await;
+    assert_eq!(left(&gate.admit(&request()).await), before);
 }
 
 /// Waits until something is so; by other tasks, not by time.

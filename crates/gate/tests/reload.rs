@@ -1,5 +1,7 @@
 //! Another policy while keys are live: what was consumed is kept, nothing is dropped.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 mod stand;
 
 use std::sync::Arc;
