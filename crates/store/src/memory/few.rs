@@ -1,5 +1,5 @@
-//! The short way for several limits: a few of them, states of one word, keys that are known, and all
-//! let the request pass. Whatever is not so takes the long way, and nothing has happened.
+//! The short way for several limits: a few of them, states of one word, keys that are known, and
+//! all let the request pass. Whatever is not so takes the long way, and nothing has happened.
 
 use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Receipt, Tick, Verdict};
