@@ -77,7 +77,11 @@ impl LineBucket {
 
     /// `line`, which lived under `old` until `now`, with the same cells consumed under this quota.
     pub(crate) fn carry(&self, old: &LineBucket, line: Line, now: Tick) -> Line {
-        let owed = old.debt(line.zero_at, now).min(old.in_cells(old.grains.burst()));
+        // More than a burst is owed only as of a tick before the last charge. That was when it was
+        // a burst, or later; from then on it is carried.
+        let over = old.debt(line.zero_at, now).less(old.in_cells(old.grains.burst()));
+        let now = now.after(old.paid_in(over));
+        let owed = old.debt(line.zero_at, now);
         let (old_cell, cell) = (u128::from(old.grains.cell()), u128::from(self.grains.cell()));
         // Rounded up: a change of quota gives nothing away.
         let part = (owed % old_cell * cell).div_ceil(old_cell);
