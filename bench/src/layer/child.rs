@@ -3,17 +3,36 @@
 use std::io::Write as _;
 use std::net::SocketAddr;
 
+use ::governor::middleware::StateInformationMiddleware;
 use anyhow::{Context, Result, bail};
 use axum::Router;
-use axum::http::header::CONTENT_TYPE;
+use axum::body::Body;
 use axum::routing::get;
+use serde_json::{Value, json};
 use tidegate_gate::Gate;
 use tidegate_tower::TidegateLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
+use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor, PeerIpKeyExtractor};
 
 /// The word that starts a child.
 pub(crate) const CHILD: &str = "layer-child";
+
+/// A limit of the peer that is far away, with its headers.
+fn governor<K>(key: K) -> Result<GovernorLayer<K, StateInformationMiddleware, Body>>
+where
+    K: KeyExtractor,
+    K::Key: Send + Sync + 'static,
+{
+    let config = GovernorConfigBuilder::default()
+        .key_extractor(key)
+        .per_nanosecond(1)
+        .burst_size(u32::MAX)
+        .use_headers()
+        .finish()
+        .context("tower_governor does not take the quota")?;
+    Ok(GovernorLayer::new(config))
+}
 
 /// Serves `contender` on a free port, which is printed, until the process is killed.
 pub(crate) fn serve(contender: &str) -> Result<()> {
@@ -21,18 +40,16 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
     let app = match contender {
         "none" => app,
         "tidegate" => app.layer(TidegateLayer::new(Gate::from_text(&super::rules::policy(3))?)),
-        "governor" => {
-            let config = GovernorConfigBuilder::default()
-                .per_nanosecond(1)
-                .burst_size(u32::MAX)
-                .use_headers()
-                .finish()
-                .context("tower_governor does not take the quota")?;
-            app.layer(GovernorLayer::new(config))
-        }
+        "governor" => app.layer(governor(PeerIpKeyExtractor)?),
+        // The same three limits as ours: one of them for everybody, two for each address.
+        "governor-three" => app
+            .layer(governor(GlobalKeyExtractor)?)
+            .layer(governor(PeerIpKeyExtractor)?)
+            .layer(governor(PeerIpKeyExtractor)?),
         _ => bail!("no such contender: `{contender}`"),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // As `tokio::main` makes it: what an axum service has unless it asks for something else.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         println!("{}", listener.local_addr()?);
@@ -43,6 +60,6 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
     })
 }
 
-async fn answer() -> impl axum::response::IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], r#"{"found":[{"id":7,"name":"a thing"}],"more":false}"#)
+async fn answer() -> axum::Json<Value> {
+    axum::Json(json!({ "found": [{ "id": 7, "name": "a thing" }], "more": false }))
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::CHILD;
 
-/// A service in a process of its own, on the first core; killed when it is dropped.
+/// A service in a process of its own; killed when it is dropped.
 pub(super) struct Served {
     child: Child,
     address: String,
@@ -17,13 +17,11 @@ pub(super) struct Served {
 impl Served {
     pub(super) fn start(contender: &str) -> Result<Served> {
         let own = std::env::current_exe().context("where is this program?")?;
-        let mut child = Command::new("taskset")
-            .args(["-c", "0"])
-            .arg(own)
+        let mut child = Command::new(own)
             .args([CHILD, contender])
             .stdout(Stdio::piped())
             .spawn()
-            .context("cannot start the service; is taskset installed?")?;
+            .context("cannot start the service")?;
         let output = child.stdout.take().context("the service has no output")?;
         let mut address = String::new();
         BufReader::new(output).read_line(&mut address).context("the service says no address")?;
@@ -31,12 +29,12 @@ impl Served {
         Ok(Served { child, address: address.trim().to_owned() })
     }
 
-    /// Requests per second, from the second core.
+    /// Requests per second.
     pub(super) fn load(&self, time: Duration) -> Result<f64> {
         let seconds = time.as_secs().max(1);
         let url = format!("http://{}/search/things?q=x", self.address);
-        let output = Command::new("taskset")
-            .args(["-c", "1", "wrk", "-t1", "-c50", &format!("-d{seconds}s"), &url])
+        let output = Command::new("wrk")
+            .args(["-t2", "-c50", &format!("-d{seconds}s"), &url])
             .output()
             .context("cannot start wrk")?;
         let text = String::from_utf8_lossy(&output.stdout);

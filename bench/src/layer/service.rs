@@ -10,7 +10,7 @@ use crate::report::{Report, Table};
 use crate::setting::Effort;
 use crate::statistics::{Spread, median};
 
-const CONTENDERS: [&str; 3] = ["none", "tidegate", "governor"];
+const CONTENDERS: [&str; 4] = ["none", "tidegate", "governor", "governor-three"];
 const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_secs(3);
 
@@ -29,7 +29,12 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
     }
     let head = ["limits", "requests/s", "of no limit", "least..greatest"];
     let mut table = Table::new("An axum service under load".to_owned(), &head);
-    let names = ["none", "tidegate, three rules", "tower_governor, one limit"];
+    let names = [
+        "none",
+        "tidegate, three rules",
+        "tower_governor, one limit",
+        "tower_governor, three limits",
+    ];
     for (name, each) in names.into_iter().zip(&rates) {
         let ratio = Spread::of_ratios(each, &rates[0]);
         table.add(vec![
@@ -45,6 +50,7 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
         report.figures.push(Figure { name: name.to_owned(), value, unit: Unit::Ratio, target });
     };
     figure("layer/of-no-limit", Spread::of_ratios(&rates[1], &rates[0]).median, 0.9);
-    figure("layer/of-tower-governor", Spread::of_ratios(&rates[1], &rates[2]).median, 1.0);
+    let same_limits = Spread::of_ratios(&rates[1], &rates[3]).median;
+    figure("layer/of-tower-governor", same_limits, 1.0);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Decision, Kind, Receipt, Span, Tick, Verdict};
+use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
 use tidegate_store::Key;
 
 use crate::answer::Answer;
@@ -49,10 +49,7 @@ pub enum Reason {
 
 /// One limit's part in a decision.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "four facts that have nothing to do with another"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with another")]
 pub(crate) struct Judged {
     pub(crate) rule: u32,
     pub(crate) variant: u32,
@@ -62,6 +59,8 @@ pub(crate) struct Judged {
     pub(crate) is_open: bool,
     /// Whether the rule says itself what a request costs.
     pub(crate) has_own_cost: bool,
+    /// Whether it hands out permits, which come back.
+    pub(crate) is_permit: bool,
     /// Whether it was charged: then it can be settled.
     pub(crate) is_charged: bool,
     pub(crate) cost: u32,
@@ -83,7 +82,11 @@ pub(crate) enum Charged {
 
 impl Charged {
     pub(crate) fn here(key: Key, receipt: Option<Receipt>) -> Charged {
-        Charged::Here { key, receipts: receipt.into_iter().collect() }
+        let mut receipts = SmallVec::new();
+        if let Some(receipt) = receipt {
+            receipts.push(receipt);
+        }
+        Charged::Here { key, receipts }
     }
 }
 
@@ -157,10 +160,6 @@ impl Admission {
         }
     }
 
-    pub(crate) fn kind(&self, judged: &Judged) -> Kind {
-        self.answer(judged).kind
-    }
-
     /// Notes what the limits said together. Where they refuse, no rule below has let it pass.
     pub(crate) fn conclude(&mut self, verdict: Verdict) {
         self.verdict = verdict;
@@ -176,12 +175,11 @@ impl Admission {
 
     /// Counts what each rule said.
     pub(crate) fn count(&self) {
-        for judged in self.each.iter().filter(|judged| judged.part == 0) {
-            let (rule, shadow) = (judged.rule as usize, judged.is_shadow);
-            let same = |other: &&Judged| other.rule == judged.rule;
-            let verdicts = self.each.iter().filter(same).map(|judged| judged.decision.verdict);
-            let verdict = verdicts.fold(Verdict::Allow, Verdict::and);
-            self.generation.counts(rule).add(verdict, shadow);
+        // The limits of a rule stand beside each other.
+        for limits in self.each.chunk_by(|one, next| one.rule == next.rule) {
+            let verdict = limits.iter().map(|judged| judged.decision.verdict);
+            let verdict = verdict.fold(Verdict::Allow, Verdict::and);
+            self.generation.counts(limits[0].rule as usize).add(verdict, limits[0].is_shadow);
         }
         if let Some(rule) = self.stopped_by {
             self.generation.counts(rule).add(self.verdict, false);

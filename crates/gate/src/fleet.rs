@@ -100,7 +100,7 @@ impl Gate {
             let receipts = FleetReceipts::default();
             let more = Arc::default();
             let charged = FleetCharged { fleet, rule: rule.clone(), key, receipts, place: 0, more };
-            let judged = judged(planned, part, Charged::Fleet(Box::new(charged)));
+            let judged = judged(planned, (part, timed.kind()), Charged::Fleet(Box::new(charged)));
             asked.push(Asked { rule, key, judged });
         }
         true

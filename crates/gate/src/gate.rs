@@ -68,9 +68,7 @@ impl Gate {
             AnyStore::Fleet(fleet) => {
                 Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request))
             }
-            AnyStore::Here(store) => {
-                Admitting::Here(Box::new(self.decide_here(store, &generation, request)))
-            }
+            AnyStore::Here(store) => Admitting::Here(self.decide_here(store, &generation, request)),
         })
     }
 
@@ -81,7 +79,7 @@ impl Gate {
     /// If states are kept in Redis: then there is something to wait for.
     pub fn decide(&self, request: &dyn Request) -> Admission {
         let store = self.0.store.here().expect("await `admit` where states are kept in Redis");
-        self.decide_here(store, &self.0.current.load_full(), request)
+        *self.decide_here(store, &self.0.current.load_full(), request)
     }
 
     /// Puts other rules in force. What was consumed is kept under rules of the same name; requests

@@ -1,7 +1,9 @@
 //! What HTTP clients are told: every dialect of it, in this one place.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
+use smallvec::SmallVec;
 use tidegate_config::Headers;
 use tidegate_core::{Span, Verdict};
 
@@ -54,13 +56,25 @@ type EachField<'a> = dyn FnMut(Field, &mut dyn FnMut(&mut String)) + 'a;
 impl Admission {
     /// The fields that the policy file asks for, one after the other.
     pub fn fields(&self, mut each: impl FnMut(Field, &str)) {
+        let mut text = String::with_capacity(Admission::FIELDS_BYTES);
+        let mut parts = SmallVec::<[(Field, Range<usize>); 8]>::new();
+        self.write_fields(&mut text, |field, part| parts.push((field, part)));
+        for (field, part) in parts {
+            each(field, &text[part]);
+        }
+    }
+
+    /// Bytes that the fields of three limits take in most dialects.
+    pub const FIELDS_BYTES: usize = 320;
+
+    /// The same in one text: `each` is told which part of it is for which field.
+    pub fn write_fields(&self, text: &mut String, mut each: impl FnMut(Field, Range<usize>)) {
         let dialect = self.generation.rules.headers();
-        let mut text = String::with_capacity(128);
         let mut field = |field: Field, write: &mut dyn FnMut(&mut String)| {
-            text.clear();
-            write(&mut text);
-            if !text.is_empty() {
-                each(field, &text);
+            let start = text.len();
+            write(text);
+            if start < text.len() {
+                each(field, start..text.len());
             }
         };
         if matches!(dialect, Headers::Both | Headers::Draft) {
@@ -98,15 +112,15 @@ impl Admission {
     }
 
     fn write_policies(&self, text: &mut String) {
-        for judged in self.shown() {
-            comma(text);
+        for (at, judged) in self.shown().enumerate() {
+            comma(text, at);
             text.push_str(&self.limit(judged).listed);
         }
     }
 
     fn write_limits(&self, text: &mut String) {
-        for judged in self.shown() {
-            comma(text);
+        for (at, judged) in self.shown().enumerate() {
+            comma(text, at);
             text.push_str(&self.limit(judged).quoted);
             text.push_str(";r=");
             number(text, judged.decision.remaining.into());
@@ -155,8 +169,8 @@ pub(crate) fn seconds(span: Span) -> u64 {
     span.get().div_ceil(1_000_000)
 }
 
-fn comma(text: &mut String) {
-    if !text.is_empty() {
+fn comma(text: &mut String, at: usize) {
+    if 0 < at {
         text.push_str(", ");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_config::{Plan, Planned, Request};
-use tidegate_core::{Decision, Tick, Verdict};
+use tidegate_core::{Decision, Kind, Tick, Verdict};
 use tidegate_store::{Charge, Key, MemoryStore};
 
 use crate::admission::{Admission, Charged, Judged, Reason};
@@ -21,11 +21,12 @@ impl Gate {
         store: &MemoryStore,
         generation: &Arc<Generation>,
         request: &dyn Request,
-    ) -> Admission {
+    ) -> Box<Admission> {
         let now = self.0.clock.now();
         let facts = generation.rules.facts(request, now);
         let plan = generation.rules.plan(&facts);
-        let mut admission = self.unjudged(generation, &plan, now);
+        // Where it will stay: it is too large to be moved about.
+        let mut admission = Box::new(self.unjudged(generation, &plan, now));
         if admission.reason == Reason::Judged || admission.reason == Reason::Unlimited {
             self.judge_here(store, generation, &plan, &mut admission);
         }
@@ -108,14 +109,14 @@ impl Gate {
         let limits = generation.limits(planned.number, planned.variant).iter();
         for (part, (limit, timed)) in (0..).zip(limits.zip(variant.policies())) {
             places.push((limit.present(timed, &self.0.store, admission.now), key));
-            admission.each.push(judged(planned, part, Charged::here(key, None)));
+            admission.each.push(judged(planned, (part, timed.kind()), Charged::here(key, None)));
         }
         true
     }
 }
 
 /// A limit that has not said anything yet.
-pub(crate) fn judged(planned: &Planned<'_>, part: u8, charged: Charged) -> Judged {
+pub(crate) fn judged(planned: &Planned<'_>, (part, kind): (u8, Kind), charged: Charged) -> Judged {
     let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Judged {
         rule: word(planned.number),
@@ -124,6 +125,7 @@ pub(crate) fn judged(planned: &Planned<'_>, part: u8, charged: Charged) -> Judge
         is_shadow: planned.is_shadow,
         is_open: planned.is_open,
         has_own_cost: planned.rule.has_own_cost(),
+        is_permit: kind == Kind::Concurrency,
         is_charged: false,
         cost: planned.cost,
         decision: NOTHING,

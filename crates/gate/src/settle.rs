@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 use tidegate_config::{Response, Timed};
-use tidegate_core::{Decision, Kind, Receipt, Tick};
+use tidegate_core::{Decision, Receipt, Tick};
 use tidegate_store::{Key, MemoryStore, Rule};
 
 use crate::admission::{Admission, Charged, Judged};
@@ -60,7 +60,7 @@ impl Admission {
         for index in 0..self.each.len() {
             let judged = &self.each[index];
             // Permits stay: they are held, not spent.
-            if self.kind(judged) == Kind::Concurrency || !judged.is_charged {
+            if judged.is_permit || !judged.is_charged {
                 continue;
             }
             let ruled = response.and_then(|response| self.ruled(judged, response));
@@ -82,7 +82,7 @@ impl Admission {
 
     /// Whether it holds permits of concurrency rules.
     pub fn holds_permits(&self) -> bool {
-        self.verdict.passes() && self.each.iter().any(|it| self.kind(it) == Kind::Concurrency)
+        self.verdict.passes() && self.each.iter().any(|it| it.is_permit)
     }
 
     /// Gives back permits of concurrency rules before this is dropped.
@@ -146,12 +146,12 @@ impl Admission {
                 #[cfg(feature = "redis")]
                 Charged::Fleet(charged) => charged.give_back(all),
                 Charged::Here { key, receipts } => {
+                    if !all && !judged.is_permit {
+                        continue;
+                    }
                     let Some(store) = gate.store.here() else { continue };
                     let (limit, timed) =
                         limit_of(generation, judged.rule, judged.variant, judged.part);
-                    if !all && timed.kind() != Kind::Concurrency {
-                        continue;
-                    }
                     let receipts = std::mem::take(receipts);
                     let now = gate.clock.now();
                     let present = limit.present(timed, &gate.store, now);

@@ -1,6 +1,10 @@
 //! The gate's fields as headers of a response.
 
+use std::ops::Range;
+
+use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
 use tidegate_gate::{Admission, Field};
 
 /// Whose value counts where a response has a field already.
@@ -14,16 +18,21 @@ pub(crate) enum Wins {
 
 /// Adds what the client is told.
 pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) {
-    admission.fields(|field, text| {
-        let Some(name) = name(field) else { return };
+    // One buffer for all values: each of them is a part of it.
+    let mut text = String::with_capacity(Admission::FIELDS_BYTES);
+    let mut fields = SmallVec::<[(Field, Range<usize>); 8]>::new();
+    admission.write_fields(&mut text, |field, range| fields.push((field, range)));
+    let text = Bytes::from(text);
+    for (field, range) in fields {
+        let Some(name) = name(field) else { continue };
         if wins == Wins::Theirs && headers.contains_key(&name) {
-            return;
+            continue;
         }
         // Rules with odd names cannot be read from a file; should one be odd, it is not told.
-        if let Ok(value) = HeaderValue::from_str(text) {
+        if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(range)) {
             headers.insert(name, value);
         }
-    });
+    }
 }
 
 fn name(field: Field) -> Option<HeaderName> {

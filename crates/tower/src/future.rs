@@ -37,12 +37,13 @@ pin_project! {
 pin_project! {
     #[project = StageProjected]
     enum Stage<S, B, F, R> {
-        Deciding { admit: Admit, shared: Arc<Shared>, asked: Option<(S, Request<B>)> },
-        Waiting { start: Start, asked: Option<(S, Request<B>)> },
+        // Most requests are served at once: what others need is boxed, to keep the future small.
+        Deciding { admit: Admit, shared: Arc<Shared>, asked: Option<Box<(S, Request<B>)>> },
+        Waiting { start: Box<Start>, asked: Option<Box<(S, Request<B>)>> },
         // In this order: what is served is dropped before its permits come back.
         Serving { #[pin] future: F, in_flight: Option<InFlight> },
-        Settling { settling: Settling, served: Option<(R, InFlight)> },
-        Refused { response: Option<Response<Bytes>> },
+        Settling { settling: Settling, served: Option<Box<(R, InFlight)>> },
+        Refused { response: Option<Box<Response<Bytes>>> },
     }
 }
 
@@ -56,7 +57,7 @@ where
         service: S,
         request: Request<B>,
     ) -> ResponseFuture<S, B> {
-        let asked = Some((service, request));
+        let asked = Some(Box::new((service, request)));
         ResponseFuture { stage: Stage::Deciding { admit, shared, asked } }
     }
 
@@ -87,12 +88,13 @@ where
             admission = Box::new(admission.within(deadline));
         }
         if !admission.verdict().passes() {
-            let response = Some(refusal::respond(shared, &admission, Seen::new(&request)));
+            let response =
+                Some(Box::new(refusal::respond(shared, &admission, Seen::new(&request))));
             return Stage::Refused { response };
         }
         if admission.delay().is_some() {
-            let asked = Some((take_ready(service), request));
-            return Stage::Waiting { start: admission.start(), asked };
+            let asked = Some(Box::new((take_ready(service), request)));
+            return Stage::Waiting { start: Box::new(admission.start()), asked };
         }
         Stage::serving(admission, service, request)
     }
@@ -117,12 +119,12 @@ where
             let next = match this.stage.as_mut().project() {
                 StageProjected::Deciding { admit, shared, asked } => {
                     let admission = Box::new(ready!(Pin::new(admit).poll(context)));
-                    let (mut service, request) = asked.take().expect(DONE);
+                    let (mut service, request) = *asked.take().expect(DONE);
                     Stage::decided(shared, admission, &mut service, request)
                 }
                 StageProjected::Waiting { start, asked } => {
                     let admission = Box::new(ready!(Pin::new(start).poll(context)));
-                    let (mut service, request) = asked.take().expect(DONE);
+                    let (mut service, request) = *asked.take().expect(DONE);
                     Stage::serving(admission, &mut service, request)
                 }
                 StageProjected::Serving { future, in_flight } => {
@@ -132,18 +134,19 @@ where
                     let (status, headers) = (response.status(), response.headers());
                     match in_flight.settle(&Answered { status, headers }) {
                         None => return Poll::Ready(Ok(served(response, in_flight))),
-                        Some(settling) => {
-                            Stage::Settling { settling, served: Some((response, in_flight)) }
-                        }
+                        Some(settling) => Stage::Settling {
+                            settling,
+                            served: Some(Box::new((response, in_flight))),
+                        },
                     }
                 }
                 StageProjected::Settling { settling, served: done } => {
                     ready!(Pin::new(settling).poll(context));
-                    let (response, in_flight) = done.take().expect(DONE);
+                    let (response, in_flight) = *done.take().expect(DONE);
                     return Poll::Ready(Ok(served(response, in_flight)));
                 }
                 StageProjected::Refused { response } => {
-                    let response = response.take().expect(DONE);
+                    let response = *response.take().expect(DONE);
                     return Poll::Ready(Ok(response.map(LimitedBody::ours)));
                 }
             };

@@ -20,10 +20,7 @@ const NEEDS: [Need; 2] = [
 ];
 
 /// What only the measurement of the layer needs.
-const LOAD: [Need; 2] = [
-    Need { program: "wrk", package: "wrk", why: "it makes the load" },
-    Need { program: "taskset", package: "util-linux", why: "service and load have a core each" },
-];
+const LOAD: [Need; 1] = [Need { program: "wrk", package: "wrk", why: "it makes the load" }];
 
 /// Installs what tests need.
 pub(super) fn install_missing() -> Result<()> {
