@@ -40,6 +40,10 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
     let app = match contender {
         "none" => app,
         "tidegate" => app.layer(TidegateLayer::new(Gate::from_text(&super::rules::policy(3))?)),
+        "tidegate-none" => {
+            let policy = format!("headers: none\n{}", super::rules::policy(3));
+            app.layer(TidegateLayer::new(Gate::from_text(&policy)?))
+        }
         "governor" => app.layer(governor(PeerIpKeyExtractor)?),
         // The same three limits as ours: one of them for everybody, two for each address.
         "governor-three" => app

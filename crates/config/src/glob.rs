@@ -41,6 +41,11 @@ impl Glob {
     }
 
     pub(crate) fn matches(&self, value: &[u8]) -> bool {
+        if self.ignores_case
+            && let Some(exact) = self.exact()
+        {
+            return exact.eq_ignore_ascii_case(value);
+        }
         if self.ignores_case && value.iter().any(u8::is_ascii_uppercase) {
             return self.fits(&value.to_ascii_lowercase());
         }

@@ -17,8 +17,7 @@ impl Rules {
     /// The keys that have a quota of their own under a rule, from every source that they can be
     /// from.
     ///
-    /// An identity of several attributes together, and a fingerprint, is never meant by an
-    /// override.
+    /// Identities of several attributes together, and fingerprints, are left out.
     pub fn overridden(&self, rule: usize) -> Vec<Parts<'_>> {
         let Some(limit) = self.list.get(rule).and_then(Rule::limit) else { return Vec::new() };
         let mut named: Vec<&[u8]> = limit.overrides.by_key.keys().map(|key| &**key).collect();
@@ -29,6 +28,10 @@ impl Rules {
 
     /// All keys that these values may be.
     fn keys_of<'r>(&'r self, limit: &'r Limit, key: &'r [u8]) -> Vec<Parts<'r>> {
+        // More values than attributes are those of several attributes together.
+        if values(key).count() != limit.key.len() {
+            return Vec::new();
+        }
         let mut keys = vec![Parts::new()];
         for (attribute, value) in limit.key.iter().zip(values(key)) {
             let mut sources = Vec::new();
@@ -123,8 +126,7 @@ mod tests {
         let keys = keys(
             "{ identify: { client: [header:x-api-key, [ip, path]], who: [client, 'query:id', ip] },
                rules: [{ name: r, key: who, limit: 1/s,
-                         overrides: { acme: 2/s, '192.0.2.1': 2/s, '2001:db8::/64': 2/s,
-                                      '2001:db8::1': 2/s } }] }",
+                         overrides: { acme: 2/s, '192.0.2.1': 2/s, '2001:db8::1': 2/s } }] }",
         );
         let expected = [
             "header:x-api-key=192.0.2.1",
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!(
             self::keys(
                 "rules: [{ name: r, key: fingerprint, limit: 1/s,
-            overrides: { acme: 2/s } }]"
+                           overrides: [{ key: [192.0.2.1, GET, /x, curl], limit: 2/s }] }]"
             ),
             [] as [&str; 0]
         );

@@ -108,8 +108,11 @@ impl Index {
         self.paths.find(&facts.path, &mut found);
         for (attribute, rules) in &self.values {
             let Some(value) = facts.bytes(attribute, None) else { continue };
-            let rules = if ignores_case(attribute) && value.iter().any(u8::is_ascii_uppercase) {
-                rules.get(&*value.to_ascii_lowercase())
+            let rules = if ignores_case(attribute) {
+                // In place: most are as short as `GET`.
+                let mut lower: SmallVec<[u8; 64]> = SmallVec::from_slice(&value);
+                lower.make_ascii_lowercase();
+                rules.get(&lower[..])
             } else {
                 rules.get(&*value)
             };
