@@ -481,10 +481,10 @@ fn a_change_at_an_earlier_tick_than_the_last_charge_gives_nothing_back() {
     let changes = [Quota::per_second(1_000).burst(11), Quota::per_second(2_000).burst(10)];
     for (new, late) in changes.into_iter().flat_map(|new| [1, 5, 50].map(|late| (new, late))) {
         let new = Policy::token_bucket(new).unwrap();
-        let (changed, charged) = (NOW, NOW.after(Span::from_millis(late)));
+        let charged = NOW.after(Span::from_millis(late));
         let mut state = old.fresh();
         assert!(old.decide(&mut state, charged, 10).verdict.passes());
-        new.carry(&old, &mut state, changed);
+        new.carry(&old, &mut state, NOW);
         let left = new.peek(&mut state, charged, 0).remaining;
         assert_eq!(left, new.limit() - 10, "{new:?}, charged {late} ms after the change");
     }
