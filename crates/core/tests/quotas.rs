@@ -473,8 +473,8 @@ fn spans_and_durations_are_the_same_time() {
     assert_eq!(Tick::MAX.get(), 9_007_199_254_740_991);
 }
 
-/// Whoever changes a quota reads the clock first; others charge meanwhile. What they took after that
-/// tick is not forgotten because it was more than a burst by then.
+/// Whoever changes a quota reads the clock first; others charge meanwhile. What they took after
+/// that tick is not forgotten because it was more than a burst by then.
 #[test]
 fn a_change_at_an_earlier_tick_than_the_last_charge_gives_nothing_back() {
     let old = Policy::token_bucket(Quota::per_second(1_000).burst(10)).unwrap();
