@@ -29,6 +29,7 @@ pub struct Facts<'r, 'a> {
     pub(crate) path: Normal<'a>,
     pub(crate) now: Tick,
     client: OnceCell<Option<IpAddr>>,
+    group: OnceCell<Option<Group>>,
     claims: OnceCell<Option<Claims>>,
     tier: OnceCell<usize>,
 }
@@ -59,8 +60,9 @@ pub type Parts<'f> = SmallVec<[Part<'f>; 2]>;
 impl<'r, 'a> Facts<'r, 'a> {
     pub(crate) fn new(identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
         let path = Normal::new(request.path());
-        let (client, claims, tier) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Facts { identify, request, path, now, client, claims, tier }
+        let (client, group) = (OnceCell::new(), OnceCell::new());
+        let (claims, tier) = (OnceCell::new(), OnceCell::new());
+        Facts { identify, request, path, now, client, group, claims, tier }
     }
 
     /// The client's address, past the proxies that the file trusts.
@@ -73,6 +75,12 @@ impl<'r, 'a> Facts<'r, 'a> {
             }
             proxies.client(self.request.peer(), lines.into_iter())
         })
+    }
+
+    /// The network that the client counts as.
+    fn group(&self) -> Option<Group> {
+        let group = || self.client().map(|client| self.identify.proxies.group(client));
+        *self.group.get_or_init(group)
     }
 
     /// The tier, by its place among the file's.
@@ -96,8 +104,8 @@ impl<'r, 'a> Facts<'r, 'a> {
             Attribute::Identity(index) => self.push_identity(*index, within, parts),
             Attribute::Fingerprint => self.push_fingerprint(parts),
             Attribute::Ip => {
-                let Some(client) = self.client() else { return false };
-                let value = Value::Address(self.identify.proxies.group(client));
+                let Some(group) = self.group() else { return false };
+                let value = Value::Address(group);
                 parts.push(Part { source: attribute, value });
                 true
             }

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
-use tidegate_store::Key;
+use tidegate_store::{By, Key};
 
 use crate::answer::Answer;
-use crate::by::By;
 use crate::gate::Inner;
 use crate::generation::Generation;
 

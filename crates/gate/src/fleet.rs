@@ -115,7 +115,7 @@ async fn decide(
     admission: &mut Admission,
 ) {
     let decided = fleet.decide(&charges(&enforced)).await;
-    admission.by = decided.by.into();
+    admission.by = decided.by;
     admission.conclude(decided.verdict);
     take_down(&mut enforced, decided);
     if admission.verdict.passes() {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate_config::{Plan, Planned, Request};
 use tidegate_core::{Decision, Kind, Tick, Verdict};
-use tidegate_store::{Charge, Key, MemoryStore};
+use tidegate_store::{By, Charge, Key, MemoryStore};
 
 use crate::admission::{Admission, Charged, Judged, Reason};
-use crate::by::By;
 use crate::gate::Gate;
 use crate::generation::{Generation, Present};
 

@@ -18,7 +18,6 @@
 mod admission;
 mod answer;
 mod build;
-mod by;
 mod carry;
 mod counts;
 #[cfg(feature = "redis")]
@@ -39,11 +38,11 @@ pub use tidegate_config::{
     Attribute, Format, Headers, LoadError, Loaded, Report, Request, Response, Rule, Rules, Sample,
     Suite, Test, Unit, without_port,
 };
+pub use tidegate_store::By;
 
 pub use crate::admission::{Admission, Reason};
 pub use crate::answer::Answer;
 pub use crate::build::{GateBuilder, OpenError};
-pub use crate::by::By;
 pub use crate::counts::RuleCounts;
 pub use crate::gate::{Admit, Gate};
 pub use crate::headers::Field;

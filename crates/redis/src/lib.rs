@@ -21,11 +21,13 @@ mod told;
 mod value;
 mod wire;
 
+pub use tidegate_store::By;
+
 pub use crate::error::ConnectError;
 pub use crate::failure::StoreError;
 pub use crate::fleet::{
-    By, Fleet, FleetChangeError, FleetCounts, FleetDecided, FleetReceipts, SharedCharge,
-    SharedRule, WithoutStore,
+    Fleet, FleetChangeError, FleetCounts, FleetDecided, FleetReceipts, SharedCharge, SharedRule,
+    WithoutStore,
 };
 pub use crate::health::{Health, NodeHealth};
 pub use crate::key::{FleetKey, KeyPart, KeyText};

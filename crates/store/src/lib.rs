@@ -4,12 +4,14 @@
 //! memory store does it in this process, in nanoseconds, without ever failing.
 
 mod alarm;
+mod by;
 mod clock;
 mod key;
 mod limiter;
 mod memory;
 mod sync;
 
+pub use crate::by::By;
 pub use crate::clock::{Clock, ManualClock, SystemClock, WakeId};
 pub use crate::key::{Key, KeyTooLong, Keys};
 pub use crate::limiter::{

@@ -73,7 +73,11 @@ impl Index {
             let most = places.iter().map(|place| counts.get(place).copied().unwrap_or(1)).max();
             most.map(|most| (most, condition))
         };
-        let rarest = all.conditions.iter().filter_map(crowd).min_by_key(|(most, _)| *most);
+        // Among equals the path: every request is looked up by that anyway.
+        let rank = |(most, condition): &(usize, &Condition)| {
+            (*most, !matches!(condition, Condition::Path(_)))
+        };
+        let rarest = all.conditions.iter().filter_map(crowd).min_by_key(rank);
         match rarest {
             None => self.always.push(rule),
             Some((_, Condition::Path(patterns))) => {

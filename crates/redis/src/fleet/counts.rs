@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{Span, Tick};
 
-use super::By;
 use crate::failure::StoreError;
+use tidegate_store::By;
 
 /// At most one line in the log for this long.
 const LOG_EVERY: Span = Span::from_secs(1);

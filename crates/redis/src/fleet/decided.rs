@@ -1,50 +1,10 @@
 //! What a fleet says of a request, and by what it was decided.
 
-use std::fmt;
-
 use smallvec::SmallVec;
 use tidegate_core::{Decision, Span, Verdict};
+use tidegate_store::By;
 
 use super::FleetReceipts;
-
-/// By what a request was decided.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum By {
-    /// By Redis.
-    Store,
-    /// By a refusal of Redis that is remembered here: only time can change it.
-    Remembered,
-    /// Without Redis: let through.
-    Open,
-    /// Without Redis: by this node's share of the quota.
-    Local,
-    /// Without Redis: refused.
-    Closed,
-}
-
-impl By {
-    /// Whether Redis had no say in it.
-    pub const fn is_fallback(self) -> bool {
-        matches!(self, By::Open | By::Local | By::Closed)
-    }
-
-    /// The name in metrics and headers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            By::Store => "store",
-            By::Remembered => "remembered",
-            By::Open => "open",
-            By::Local => "local",
-            By::Closed => "closed",
-        }
-    }
-}
-
-impl fmt::Display for By {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// What all limits of a request said.
 pub(crate) type Decisions = SmallVec<[Decision; 4]>;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
-use tidegate_store::{Key, MemoryStore};
+use tidegate_store::{By, Key, MemoryStore};
 
 use super::rule::Present;
-use super::{By, Fleet, FleetDecided, FleetReceipts, SharedCharge, SharedRule};
+use super::{Fleet, FleetDecided, FleetReceipts, SharedCharge, SharedRule};
 use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::store::{FleetCharge, Judged, RedisStore};

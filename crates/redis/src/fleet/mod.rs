@@ -16,7 +16,7 @@ use tidegate_store::{Clock as _, MemoryStore, SystemClock};
 
 use self::counts::Counts;
 pub use self::counts::FleetCounts;
-pub use self::decided::{By, FleetDecided};
+pub use self::decided::FleetDecided;
 pub(crate) use self::decided::{Decisions, in_one};
 use self::judge::Part;
 pub use self::receipts::FleetReceipts;

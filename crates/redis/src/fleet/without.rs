@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 use tidegate_core::{Decision, Receipt, Span, Verdict};
-use tidegate_store::{Charge, Key};
+use tidegate_store::{By, Charge, Key};
 
 use super::judge::Part;
 use super::receipts::{Charged, Entries, Entry};
 use super::rule::{WithoutStore, lends};
-use super::{By, Decisions, Fleet, FleetDecided, FleetReceipts};
+use super::{Decisions, Fleet, FleetDecided, FleetReceipts};
 use crate::failure::StoreError;
 use crate::plan::Does;
 

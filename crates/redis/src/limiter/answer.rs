@@ -1,10 +1,11 @@
 //! What a fleet's limiter says of a request.
 
 use tidegate_core::{Decision, Verdict};
+use tidegate_store::By;
 
 use super::FleetLimiter;
 use super::rule::NamedRule;
-use crate::fleet::{By, Decisions, in_one};
+use crate::fleet::{Decisions, in_one};
 
 /// The answer to one request by every rule of a fleet's limiter.
 #[derive(Clone, Debug)]

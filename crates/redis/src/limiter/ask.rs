@@ -2,12 +2,12 @@
 
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
-use tidegate_store::KeyTooLong;
+use tidegate_store::{By, KeyTooLong};
 
 use super::rule::{NamedRule, Scope};
 use super::{FleetAnswer, FleetLimiter, FleetPass};
 use crate::failure::StoreError;
-use crate::fleet::{By, Decisions, FleetDecided, SharedCharge};
+use crate::fleet::{Decisions, FleetDecided, SharedCharge};
 use crate::key::{FleetKey, KeyPart};
 
 /// A request that has not been decided yet.

@@ -1,9 +1,10 @@
 //! A request that has passed, and what can be given back of it.
 
 use tidegate_core::Decision;
+use tidegate_store::By;
 
 use crate::failure::StoreError;
-use crate::fleet::{By, FleetDecided, FleetReceipts};
+use crate::fleet::{FleetDecided, FleetReceipts};
 
 /// A request that has passed. It owns what it needs, so it may outlive whoever asked.
 ///

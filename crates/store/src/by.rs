@@ -41,16 +41,3 @@ impl fmt::Display for By {
         f.pad(self.name())
     }
 }
-
-#[cfg(feature = "redis")]
-impl From<tidegate_redis::By> for By {
-    fn from(by: tidegate_redis::By) -> By {
-        match by {
-            tidegate_redis::By::Store => By::Store,
-            tidegate_redis::By::Remembered => By::Remembered,
-            tidegate_redis::By::Open => By::Open,
-            tidegate_redis::By::Local => By::Local,
-            tidegate_redis::By::Closed => By::Closed,
-        }
-    }
-}
