@@ -111,6 +111,13 @@ async fn a_replica_takes_over_in_a_cluster() {
     })
     .unwrap();
     let to = load.now();
+    // Others are decided by Redis all the time: this key has to be, too, before the load ends.
+    until(LONG, "Redis decides about it again", || {
+        let asked = limiter.key(&*lost).peek();
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| runtime.block_on(asked)).by() == By::Store
+    })
+    .unwrap();
     wait_for_store(&limiter);
     let log = load.stop().await;
     let seen = check(&log, &[&lost], 1);
