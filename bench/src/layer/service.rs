@@ -10,14 +10,21 @@ use crate::report::{Report, Table};
 use crate::setting::Effort;
 use crate::statistics::{Spread, median};
 
-const CONTENDERS: [&str; 4] = ["none", "tidegate", "governor", "governor-three"];
+/// What is served, and its name in the table.
+const CONTENDERS: [(&str, &str); 5] = [
+    ("none", "none"),
+    ("tidegate", "tidegate, three rules"),
+    ("tidegate-none", "tidegate, three rules, `headers: none`"),
+    ("governor", "tower_governor, one limit"),
+    ("governor-three", "tower_governor, three limits"),
+]; 4] = ["none", "tidegate", "governor", "governor-three"];
 const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_secs(3);
 
 /// Adds the table and its figures.
 pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
     let rounds = if effort == Effort::Quick { 1 } else { ROUNDS };
-    let served: Vec<Served> = CONTENDERS.into_iter().map(Served::start).collect::<Result<_>>()?;
+    let served: Vec<Served> = CONTENDERS.iter().map(|(served, _)| Served::start(served)).collect::<Result<_>>()?;
     let mut rates = vec![Vec::new(); CONTENDERS.len()];
     for service in &served {
         service.load(Duration::from_secs(1))?;
@@ -29,13 +36,7 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
     }
     let head = ["limits", "requests/s", "of no limit", "least..greatest"];
     let mut table = Table::new("An axum service under load".to_owned(), &head);
-    let names = [
-        "none",
-        "tidegate, three rules",
-        "tower_governor, one limit",
-        "tower_governor, three limits",
-    ];
-    for (name, each) in names.into_iter().zip(&rates) {
+    for ((_, name), each) in CONTENDERS.into_iter().zip(&rates) {
         let ratio = Spread::of_ratios(each, &rates[0]);
         table.add(vec![
             name.to_owned(),
@@ -50,7 +51,7 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
         report.figures.push(Figure { name: name.to_owned(), value, unit: Unit::Ratio, target });
     };
     figure("layer/of-no-limit", Spread::of_ratios(&rates[1], &rates[0]).median, 0.9);
-    let same_limits = Spread::of_ratios(&rates[1], &rates[3]).median;
+    let same_limits = Spread::of_ratios(&rates[1], &rates[4]).median;
     figure("layer/of-tower-governor", same_limits, 1.0);
     Ok(())
 }
