@@ -17,14 +17,15 @@ const CONTENDERS: [(&str, &str); 5] = [
     ("tidegate-none", "tidegate, three rules, `headers: none`"),
     ("governor", "tower_governor, one limit"),
     ("governor-three", "tower_governor, three limits"),
-]; 4] = ["none", "tidegate", "governor", "governor-three"];
+];
 const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_secs(3);
 
 /// Adds the table and its figures.
 pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
     let rounds = if effort == Effort::Quick { 1 } else { ROUNDS };
-    let served: Vec<Served> = CONTENDERS.iter().map(|(served, _)| Served::start(served)).collect::<Result<_>>()?;
+    let served: Vec<Served> =
+        CONTENDERS.iter().map(|(served, _)| Served::start(served)).collect::<Result<_>>()?;
     let mut rates = vec![Vec::new(); CONTENDERS.len()];
     for service in &served {
         service.load(Duration::from_secs(1))?;
