@@ -2,6 +2,8 @@
 //!
 //! Messages, the JSON schema and the reference are all made of these tables.
 
+use tidegate_core::Kind;
+
 use crate::read::{Table, Takes, table_fields};
 
 const NAMES: Takes = Takes::OneOrMore(&Takes::Text);
@@ -48,16 +50,16 @@ const COUNT: Takes = Takes::Count { min: 1, max: u32::MAX as u64 };
 const DURATION: Takes = Takes::Form { like: &["250ms", "30s", "5min", "2h"], pattern: "" };
 const SHARE: Takes = Takes::Form { like: &["10%", "0.5%"], pattern: "" };
 
-pub(super) const ALGORITHMS: [&str; 8] = [
-    "token-bucket",
-    "gcra",
-    "leaky-bucket",
-    "leaky-queue",
-    "fixed-window",
-    "sliding-window",
-    "sliding-log",
-    "concurrency",
-];
+/// The core's algorithms by name: one that is added there is accepted here.
+pub(super) const ALGORITHMS: [&str; Kind::ALL.len()] = {
+    let mut names = [""; Kind::ALL.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = Kind::ALL[at].name();
+        at += 1;
+    }
+    names
+};
 pub(super) const MODES: [&str; 2] = ["meter", "queue"];
 pub(super) const MISSING: [&str; 2] = ["together", "skip"];
 pub(super) const WITHOUT_STORE: [&str; 3] = ["local", "open", "closed"];
