@@ -53,6 +53,7 @@ const REDIS: &str = "tidegate-redis";
 const CONFIG: &str = "tidegate-config";
 const GATE: &str = "tidegate-gate";
 const TOWER: &str = "tidegate-tower";
+const SERVER: &str = "tidegate-server";
 const TESTBED: &str = "tidegate-testbed";
 const DOOR: &str = "tidegate";
 
@@ -100,6 +101,13 @@ const ROWS: &[Row] = &[
         foreign: Foreign::Any,
     },
     Row {
+        from: SERVER,
+        manifest: "crates/server/Cargo.toml",
+        ours: &[GATE, CONFIG, CORE, STORE, REDIS],
+        in_tests: &[SIM, TESTBED],
+        foreign: Foreign::Any,
+    },
+    Row {
         from: TESTBED,
         manifest: "crates/testbed/Cargo.toml",
         ours: &[],
@@ -123,7 +131,7 @@ const ROWS: &[Row] = &[
     Row {
         from: "tidegate-cli",
         manifest: "crates/cli/Cargo.toml",
-        ours: &[CONFIG, CORE, GATE, SIM, STORE, DOOR],
+        ours: &[CONFIG, CORE, GATE, SIM, STORE, DOOR, SERVER],
         in_tests: &[],
         foreign: Foreign::Any,
     },
