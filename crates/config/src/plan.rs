@@ -17,7 +17,7 @@ pub struct Plan<'f> {
     pub stopped: Option<Stopped<'f>>,
     /// Whether there are more limits than can be judged together.
     pub is_too_much: bool,
-    /// Which of the file's costs counts for the route.
+    /// Which of the file's costs counts for the route; none if the caller says what it costs.
     pub route_cost: Option<usize>,
 }
 
@@ -132,13 +132,14 @@ impl Rules {
         }
         let cost = limit.cost.as_ref().or(route_cost);
         let is_open = limit.counts_when.is_some() || cost.is_some_and(Cost::is_by_response);
-        let cost = cost.map_or(1, |cost| cost.at_request(facts));
+        let given = || facts.request.cost().unwrap_or(1);
+        let cost = cost.map_or_else(given, |cost| cost.at_request(facts));
         Turn::Charges(Planned { rule, number, variant, key, cost, is_open, is_shadow })
     }
 
-    /// Which cost counts for the request's route.
+    /// Which cost counts for the request's route; none if its caller says what it costs.
     pub(crate) fn route_cost(&self, facts: &Facts<'_, '_>) -> Option<usize> {
-        if self.costs.is_empty() {
+        if self.costs.is_empty() || facts.request.cost().is_some() {
             return None;
         }
         let candidates = self.costs_index.candidates(facts);

@@ -30,6 +30,13 @@ pub trait Request {
         let _ = name;
         None
     }
+
+    /// What the caller says that it costs, in cells; 0 looks without taking.
+    ///
+    /// It stands in for the route's cost. A rule that says its own cost goes by that.
+    fn cost(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// A response as rules see it, for those that count by what came out.
@@ -50,6 +57,7 @@ pub struct Sample {
     headers: Vec<(String, Vec<u8>)>,
     peer: Option<IpAddr>,
     attributes: Vec<(String, String)>,
+    cost: Option<u32>,
 }
 
 impl Sample {
@@ -82,6 +90,13 @@ impl Sample {
     #[must_use]
     pub fn with_attribute(mut self, name: &str, value: &str) -> Sample {
         self.attributes.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The same for so many cells, whatever its route costs.
+    #[must_use]
+    pub fn with_cost(mut self, cells: u32) -> Sample {
+        self.cost = Some(cells);
         self
     }
 }
@@ -120,6 +135,10 @@ impl Request for Sample {
     fn attribute(&self, name: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(other, _)| other == name);
         found.map(|(_, value)| &**value)
+    }
+
+    fn cost(&self) -> Option<u32> {
+        self.cost
     }
 }
 

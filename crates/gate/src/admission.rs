@@ -62,6 +62,8 @@ pub(crate) struct Judged {
     pub(crate) is_permit: bool,
     /// Whether it was charged: then it can be settled.
     pub(crate) is_charged: bool,
+    /// Whether another admission holds what this limit charged for both.
+    pub(crate) is_shared: bool,
     pub(crate) cost: u32,
     pub(crate) decision: Decision,
     pub(crate) charged: Charged,
@@ -86,6 +88,23 @@ impl Charged {
             receipts.push(receipt);
         }
         Charged::Here { key, receipts }
+    }
+
+    /// The same place, with nothing charged there.
+    fn nothing(&self) -> Charged {
+        match self {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(charged) => Charged::Fleet(Box::new(charged.nothing())),
+            Charged::Here { key, .. } => Charged::here(*key, None),
+        }
+    }
+}
+
+impl Judged {
+    /// What the limit said, for another request that it was asked for at the same time.
+    pub(crate) fn shared(&self, cost: u32, is_open: bool) -> Judged {
+        let charged = self.charged.nothing();
+        Judged { cost, is_open, is_charged: false, is_shared: true, charged, ..*self }
     }
 }
 
@@ -168,14 +187,15 @@ impl Admission {
     }
 
     /// Refuses it before any limit is asked.
-    pub(crate) fn has_too_long_a_key(&mut self) {
-        (self.verdict, self.reason, self.stopped_by) = (Verdict::Never, Reason::KeyTooLong, None);
+    pub(crate) fn never(&mut self, reason: Reason) {
+        (self.verdict, self.reason, self.stopped_by) = (Verdict::Never, reason, None);
     }
 
     /// Counts what each rule said.
     pub(crate) fn count(&self) {
         // The limits of a rule stand beside each other.
-        for limits in self.each.chunk_by(|one, next| one.rule == next.rule) {
+        let rules = self.each.chunk_by(|one, next| one.rule == next.rule);
+        for limits in rules.filter(|limits| !limits[0].is_shared) {
             let verdict = limits.iter().map(|judged| judged.decision.verdict);
             let verdict = verdict.fold(Verdict::Allow, Verdict::and);
             self.generation.counts(limits[0].rule as usize).add(verdict, limits[0].is_shadow);

@@ -33,9 +33,11 @@ pub struct Answer<'a> {
 impl Answer<'_> {
     /// The limit's name as clients see it: the rule's, and which of its limits.
     pub fn name(&self) -> String {
-        match self.part {
-            "" => self.rule.to_owned(),
-            part => format!("{}-{part}", self.rule),
-        }
+        name_of(self.rule, self.part)
     }
+}
+
+/// The name of one of a rule's limits.
+pub(crate) fn name_of(rule: &str, part: &str) -> String {
+    if part.is_empty() { rule.to_owned() } else { format!("{rule}-{part}") }
 }

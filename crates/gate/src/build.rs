@@ -10,6 +10,7 @@ use tidegate_store::{Clock, MemoryStore, SystemClock};
 
 use crate::gate::{Gate, Inner};
 use crate::generation::Generation;
+use crate::plain::Book;
 use crate::store::{AnyStore, StoreFailure};
 
 /// Opens a [`Gate`].
@@ -85,7 +86,7 @@ impl GateBuilder {
         let now = store.now(&*clock);
         let first = Generation::new(rules, None, &store, now).map_err(OpenError::Store)?;
         let (current, reloading) = (ArcSwap::from_pointee(first), std::sync::Mutex::new(()));
-        Ok(Gate(Arc::new(Inner { current, store, clock, reloading })))
+        Ok(Gate(Arc::new(Inner { current, store, clock, plain: Book::default(), reloading })))
     }
 }
 

@@ -10,16 +10,19 @@ use std::task::Poll;
 use sha1_smol::Sha1;
 use smallvec::SmallVec;
 use tidegate_config::{Part, Planned, Request, Rules, Value};
-use tidegate_core::Tick;
+use tidegate_core::{Tick, Verdict};
 use tidegate_redis::{
     Fleet, FleetDecided, FleetKey, FleetReceipts, KeyPart, KeyText, SharedCharge, SharedRule,
 };
+use tidegate_store::By;
 
 use crate::admission::{Admission, Charged, Judged, Reason};
 use crate::gate::{Gate, Inner};
 use crate::generation::Generation;
 use crate::here::judged;
-use crate::store::StoreRule;
+use crate::later::Later;
+use crate::reset::names_of;
+use crate::store::{StoreFailure, StoreRule};
 
 /// What a limit charged in Redis.
 pub(crate) struct FleetCharged {
@@ -34,7 +37,7 @@ pub(crate) struct FleetCharged {
 }
 
 /// One limit to be judged.
-struct Asked {
+pub(crate) struct Asked {
     rule: SharedRule,
     key: FleetKey,
     judged: Judged,
@@ -44,14 +47,25 @@ impl Asked {
     fn charge(&self) -> SharedCharge<'_> {
         SharedCharge { rule: &self.rule, key: &self.key, cost: self.judged.cost }
     }
+
+    /// Whether both are of one rule and one key: then they are charged together.
+    fn is_beside(&self, other: &Asked) -> bool {
+        let place = |asked: &Asked| (asked.judged.rule, asked.judged.variant);
+        place(self) == place(other) && self.key == other.key
+    }
+
+    pub(crate) fn into_judged(self) -> Judged {
+        self.judged
+    }
 }
 
-/// Asks Redis about a request. All that is needed of the request is taken here.
+/// Asks Redis about a request, or only looks. All that is needed of the request is taken here.
 pub(crate) fn admit(
     inner: &Arc<Inner>,
     generation: &Arc<Generation>,
     fleet: &Fleet,
     request: &dyn Request,
+    charges: bool,
 ) -> Pin<Box<dyn Future<Output = Admission> + Send>> {
     let gate = Gate(Arc::clone(inner));
     // Calendars go by the server's clock, as everything that is decided there does.
@@ -63,9 +77,10 @@ pub(crate) fn admit(
     if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
         for planned in &plan.charges {
             let asked = if planned.is_shadow { &mut shadow } else { &mut enforced };
-            let is_asked = gate.ask(fleet, generation, planned, server_now, asked);
-            if !is_asked && !planned.is_shadow {
-                admission.has_too_long_a_key();
+            match fleet_key(&planned.key) {
+                Ok(key) => gate.ask(fleet, generation, planned, key, server_now, asked),
+                Err(_) if planned.is_shadow => {}
+                Err(_) => admission.never(Reason::KeyTooLong),
             }
         }
     }
@@ -73,29 +88,35 @@ pub(crate) fn admit(
     let judges = admission.verdict.passes();
     Box::pin(async move {
         if judges {
-            decide(&fleet, enforced, shadow, &mut admission).await;
+            let (verdict, by) = judge(&fleet, &mut enforced, &mut shadow, charges).await;
+            admission.by = by;
+            admission.conclude(verdict);
+            let judged = enforced.into_iter().chain(shadow).map(Asked::into_judged);
+            admission.each.extend(judged);
         }
-        admission.count();
+        if charges {
+            admission.count();
+        }
         admission
     })
 }
 
 impl Gate {
-    /// Adds the limits of a rule; `false` if its key is too long.
-    fn ask(
+    /// Adds the limits of a rule.
+    pub(crate) fn ask(
         &self,
         fleet: &Fleet,
         generation: &Generation,
         planned: &Planned<'_>,
+        key: FleetKey,
         now: Tick,
         asked: &mut Vec<Asked>,
-    ) -> bool {
-        let Ok(key) = fleet_key(&planned.key) else { return false };
+    ) {
         let variant = &generation.rule(planned.number).variants()[planned.variant];
         let limits = generation.limits(planned.number, planned.variant).iter();
         for (part, (limit, timed)) in (0..).zip(limits.zip(variant.policies())) {
             let present = limit.present(timed, &self.0.store, now);
-            let StoreRule::Fleet(rule) = &*present else { return false };
+            let StoreRule::Fleet(rule) = &*present else { continue };
             let (fleet, rule) = (fleet.clone(), rule.clone());
             let receipts = FleetReceipts::default();
             let more = Arc::default();
@@ -103,40 +124,71 @@ impl Gate {
             let judged = judged(planned, (part, timed.kind()), Charged::Fleet(Box::new(charged)));
             asked.push(Asked { rule, key, judged });
         }
-        true
     }
 }
 
-/// One round trip for what is enforced, and if it passes one more for what is in shadow.
-async fn decide(
+/// Makes keys fresh, one limit after the other.
+pub(crate) fn reset(
+    gate: &Gate,
+    generation: &Generation,
     fleet: &Fleet,
-    mut enforced: Vec<Asked>,
-    mut shadow: Vec<Asked>,
-    admission: &mut Admission,
-) {
-    let decided = fleet.decide(&charges(&enforced)).await;
-    admission.by = decided.by;
-    admission.conclude(decided.verdict);
-    take_down(&mut enforced, decided);
-    if admission.verdict.passes() {
-        try_each(fleet, &mut shadow).await;
-    } else {
-        look_at(fleet, &mut shadow).await;
+    wanted: &[&Planned<'_>],
+) -> Later<Result<Vec<String>, StoreFailure>> {
+    let (mut asked, mut names) = (Vec::new(), Vec::new());
+    for planned in wanted {
+        match fleet_key(&planned.key) {
+            Ok(key) => {
+                gate.ask(fleet, generation, planned, key, fleet.server_now(), &mut asked);
+                names.extend(names_of(planned));
+            }
+            Err(error) => return Later::Here(Err(StoreFailure::new(error.to_string()))),
+        }
     }
-    admission.each.extend(enforced.into_iter().chain(shadow).map(|asked| asked.judged));
+    let fleet = fleet.clone();
+    Later::Asked(Box::pin(async move {
+        for Asked { rule, key, .. } in &asked {
+            let done = fleet.reset(rule, key).await;
+            done.map_err(|error| StoreFailure::new(error.to_string()))?;
+        }
+        Ok(names)
+    }))
+}
+
+/// One round trip for what is enforced, and one more for what is in shadow: charged if all of the
+/// first passes, looked at otherwise.
+pub(crate) async fn judge(
+    fleet: &Fleet,
+    enforced: &mut [Asked],
+    shadow: &mut [Asked],
+    charges: bool,
+) -> (Verdict, By) {
+    let decided = if charges {
+        fleet.decide(&wanted(enforced)).await
+    } else {
+        fleet.peek(&wanted(enforced)).await
+    };
+    let (verdict, by) = (decided.verdict, decided.by);
+    take_down(enforced, decided);
+    if charges && verdict.passes() {
+        try_each(fleet, shadow).await;
+    } else {
+        enforced.iter_mut().for_each(|asked| asked.judged.is_charged = false);
+        look_at(fleet, shadow).await;
+    }
+    (verdict, by)
 }
 
 /// Charges each rule by itself; the limits of one rule all or none. All are asked at once.
 async fn try_each(fleet: &Fleet, shadow: &mut [Asked]) {
     let (mut alone, mut together): (Vec<&mut [Asked]>, Vec<&mut [Asked]>) =
-        shadow.chunk_by_mut(|a, b| a.judged.rule == b.judged.rule).partition(|it| it.len() == 1);
+        shadow.chunk_by_mut(|a, b| a.is_beside(b)).partition(|it| it.len() == 1);
     let decided = {
         let separately: SmallVec<[SharedCharge<'_>; 4]> =
             alone.iter().flat_map(|limits| limits.iter().map(Asked::charge)).collect();
         let mut asking: Vec<Asking<'_>> = Vec::with_capacity(1 + together.len());
         asking.push(Box::pin(async move { fleet.decide_separately(&separately).await }));
         for limits in &together {
-            let charges = charges(limits);
+            let charges = wanted(limits);
             asking.push(Box::pin(async move { vec![fleet.decide(&charges).await] }));
         }
         all(asking).await
@@ -152,7 +204,7 @@ async fn look_at(fleet: &Fleet, shadow: &mut [Asked]) {
     let decided = {
         let mut asking: Vec<Asking<'_>> = Vec::with_capacity(chunks.len());
         for limits in &chunks {
-            let charges = charges(limits);
+            let charges = wanted(limits);
             asking.push(Box::pin(async move { vec![fleet.peek(&charges).await] }));
         }
         all(asking).await
@@ -180,7 +232,7 @@ async fn all(mut asking: Vec<Asking<'_>>) -> Vec<Vec<FleetDecided>> {
     said.into_iter().flatten().collect()
 }
 
-fn charges(asked: &[Asked]) -> SmallVec<[SharedCharge<'_>; 4]> {
+fn wanted(asked: &[Asked]) -> SmallVec<[SharedCharge<'_>; 4]> {
     asked.iter().map(Asked::charge).collect()
 }
 
@@ -200,6 +252,13 @@ fn take_down(asked: &mut [Asked], decided: FleetDecided) {
 }
 
 impl FleetCharged {
+    /// The same place, with nothing charged there.
+    pub(crate) fn nothing(&self) -> FleetCharged {
+        let (fleet, rule) = (self.fleet.clone(), self.rule.clone());
+        let (receipts, more) = (FleetReceipts::default(), Arc::default());
+        FleetCharged { fleet, rule, key: self.key, receipts, place: 0, more }
+    }
+
     /// Brings what was charged to what it should be.
     pub(crate) fn settle(
         &mut self,
@@ -268,7 +327,7 @@ impl FleetCharged {
 
 /// The key of these parts. The first is whose it is: all that is counted of somebody lives together
 /// in a cluster.
-fn fleet_key(parts: &[Part<'_>]) -> Result<FleetKey, tidegate_store::KeyTooLong> {
+pub(crate) fn fleet_key(parts: &[Part<'_>]) -> Result<FleetKey, tidegate_store::KeyTooLong> {
     match parts {
         [] => FleetKey::new("everybody"),
         [only] => FleetKey::new(Text(only)),

@@ -14,6 +14,7 @@ use crate::build::{GateBuilder, OpenError};
 use crate::carry::Carry;
 use crate::counts::RuleCounts;
 use crate::generation::Generation;
+use crate::plain::Book;
 use crate::store::AnyStore;
 
 /// Decides about requests by a policy file. Clones are the same gate.
@@ -25,6 +26,7 @@ pub(crate) struct Inner {
     pub(crate) current: ArcSwap<Generation>,
     pub(crate) store: AnyStore,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) plain: Book,
     /// Held while a policy is put in force: one after the other.
     pub(crate) reloading: std::sync::Mutex<()>,
 }
@@ -66,9 +68,24 @@ impl Gate {
         Admit(match &self.0.store {
             #[cfg(feature = "redis")]
             AnyStore::Fleet(fleet) => {
-                Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request))
+                Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request, true))
             }
             AnyStore::Here(store) => Admitting::Here(self.decide_here(store, &generation, request)),
+        })
+    }
+
+    /// What [`Gate::admit`] would answer: the same verdicts, with the numbers as they are now.
+    /// Charges and counts nothing, so there is nothing to settle either.
+    pub fn peek(&self, request: &dyn Request) -> Admit {
+        let generation = self.0.current.load_full();
+        Admit(match &self.0.store {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(fleet) => {
+                Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request, false))
+            }
+            AnyStore::Here(store) => {
+                Admitting::Here(self.judged_here(store, &generation, request, false))
+            }
         })
     }
 

@@ -11,8 +11,11 @@ use crate::admission::{Admission, Charged, Judged, Reason};
 use crate::gate::Gate;
 use crate::generation::{Generation, Present};
 
+/// Where a limit is kept, and under which key.
+pub(crate) type Place<'g> = (Present<'g>, Key);
+
 /// Where the limits of an admission are kept, in their order.
-type Places<'g> = SmallVec<[(Present<'g>, Key); 4]>;
+type Places<'g> = SmallVec<[Place<'g>; 4]>;
 
 impl Gate {
     pub(crate) fn decide_here(
@@ -21,15 +24,27 @@ impl Gate {
         generation: &Arc<Generation>,
         request: &dyn Request,
     ) -> Box<Admission> {
+        let admission = self.judged_here(store, generation, request, true);
+        admission.count();
+        admission
+    }
+
+    /// What is said of a request; whether it is charged is for the caller to say.
+    pub(crate) fn judged_here(
+        &self,
+        store: &MemoryStore,
+        generation: &Arc<Generation>,
+        request: &dyn Request,
+        charges: bool,
+    ) -> Box<Admission> {
         let now = self.0.clock.now();
         let facts = generation.rules.facts(request, now);
         let plan = generation.rules.plan(&facts);
         // Where it will stay: it is too large to be moved about.
         let mut admission = Box::new(self.unjudged(generation, &plan, now));
         if admission.reason == Reason::Judged || admission.reason == Reason::Unlimited {
-            self.judge_here(store, generation, &plan, &mut admission);
+            self.judge_here(store, generation, &plan, &mut admission, charges);
         }
-        admission.count();
         admission
     }
 
@@ -67,17 +82,20 @@ impl Gate {
         generation: &Generation,
         plan: &Plan<'_>,
         admission: &mut Admission,
+        charges: bool,
     ) {
         let mut places = Places::new();
         for planned in plan.charges.iter().filter(|planned| !planned.is_shadow) {
             if !self.ask_here(store, generation, planned, admission, &mut places) {
                 admission.each.clear();
-                admission.has_too_long_a_key();
+                admission.never(Reason::KeyTooLong);
                 return;
             }
         }
-        let verdict = decide(store, &places, admission.now, &mut admission.each);
+        let verdict = judge(store, &places, admission.now, &mut admission.each, charges);
         admission.conclude(verdict);
+        // A request that is refused is charged to nothing, not even in shadow.
+        let charges = charges && verdict.passes();
         for planned in plan.charges.iter().filter(|planned| planned.is_shadow) {
             let (before, mut places) = (admission.each.len(), Places::new());
             if !self.ask_here(store, generation, planned, admission, &mut places) {
@@ -85,12 +103,7 @@ impl Gate {
                 continue;
             }
             let each = &mut admission.each[before..];
-            // A request that is refused is charged to nothing, not even in shadow.
-            if admission.verdict.passes() {
-                let _ = decide(store, &places, admission.now, each);
-            } else {
-                peek(store, &places, admission.now, each);
-            }
+            let _ = judge(store, &places, admission.now, each, charges);
         }
     }
 
@@ -104,13 +117,28 @@ impl Gate {
         places: &mut Places<'g>,
     ) -> bool {
         let Ok(key) = store.key(&planned.key[..]) else { return false };
+        self.limits_here(generation, planned, key, admission.now, |place, judged| {
+            places.push(place);
+            admission.each.push(judged);
+        });
+        true
+    }
+
+    /// Every limit of a rule for `key`.
+    pub(crate) fn limits_here<'g>(
+        &self,
+        generation: &'g Generation,
+        planned: &Planned<'_>,
+        key: Key,
+        now: Tick,
+        mut each: impl FnMut(Place<'g>, Judged),
+    ) {
         let variant = &generation.rule(planned.number).variants()[planned.variant];
         let limits = generation.limits(planned.number, planned.variant).iter();
         for (part, (limit, timed)) in (0..).zip(limits.zip(variant.policies())) {
-            places.push((limit.present(timed, &self.0.store, admission.now), key));
-            admission.each.push(judged(planned, (part, timed.kind()), Charged::here(key, None)));
+            let place = (limit.present(timed, &self.0.store, now), key);
+            each(place, judged(planned, (part, timed.kind()), Charged::here(key, None)));
         }
-        true
     }
 }
 
@@ -126,6 +154,7 @@ pub(crate) fn judged(planned: &Planned<'_>, (part, kind): (u8, Kind), charged: C
         has_own_cost: planned.rule.has_own_cost(),
         is_permit: kind == Kind::Concurrency,
         is_charged: false,
+        is_shared: false,
         cost: planned.cost,
         decision: NOTHING,
         charged,
@@ -139,8 +168,18 @@ const NOTHING: Decision = Decision {
     reset_after: tidegate_core::Span::ZERO,
 };
 
-/// Charges all, or none.
-fn decide(store: &MemoryStore, places: &Places<'_>, now: Tick, each: &mut [Judged]) -> Verdict {
+/// Judges all together, and charges all or none if that is wanted.
+pub(crate) fn judge(
+    store: &MemoryStore,
+    places: &[Place<'_>],
+    now: Tick,
+    each: &mut [Judged],
+    charges: bool,
+) -> Verdict {
+    if charges { decide(store, places, now, each) } else { peek(store, places, now, each) }
+}
+
+fn decide(store: &MemoryStore, places: &[Place<'_>], now: Tick, each: &mut [Judged]) -> Verdict {
     let mut charges: SmallVec<[Charge<'_>; 4]> = SmallVec::new();
     for ((present, key), judged) in places.iter().zip(&*each) {
         let rule = present.here().expect("a rule of this store");
@@ -156,10 +195,13 @@ fn decide(store: &MemoryStore, places: &Places<'_>, now: Tick, each: &mut [Judge
     })
 }
 
-fn peek(store: &MemoryStore, places: &Places<'_>, now: Tick, each: &mut [Judged]) {
+fn peek(store: &MemoryStore, places: &[Place<'_>], now: Tick, each: &mut [Judged]) -> Verdict {
+    let mut verdict = Verdict::Allow;
     for ((present, key), judged) in places.iter().zip(each) {
         if let Some(rule) = present.here() {
             judged.decision = store.peek(rule, *key, now, judged.cost);
+            verdict = verdict.and(judged.decision.verdict);
         }
     }
+    verdict
 }

@@ -26,17 +26,21 @@ mod gate;
 mod generation;
 mod headers;
 mod here;
+mod later;
+mod plain;
 mod problem;
 mod reload;
+mod reset;
 mod settle;
 mod stamp;
 mod store;
 mod suite;
+mod together;
 mod wait;
 
 pub use tidegate_config::{
     Attribute, Format, Headers, LoadError, Loaded, Report, Request, Response, Rule, Rules, Sample,
-    Suite, Test, Unit, without_port,
+    Suite, Test, Unit, WithoutStore, without_port,
 };
 pub use tidegate_store::By;
 
@@ -46,8 +50,11 @@ pub use crate::build::{GateBuilder, OpenError};
 pub use crate::counts::RuleCounts;
 pub use crate::gate::{Admit, Gate};
 pub use crate::headers::Field;
+pub use crate::plain::{DecidePlain, PlainCharge, PlainDecided, PlainLimit};
 pub use crate::reload::{Reloaded, Watch};
+pub use crate::reset::Resetting;
 pub use crate::settle::Settling;
 pub use crate::store::StoreFailure;
 pub use crate::suite::{Unmet, try_out};
+pub use crate::together::{AdmitTogether, Together};
 pub use crate::wait::Start;

@@ -82,7 +82,7 @@ impl Admission {
 
     /// Whether it holds permits of concurrency rules.
     pub fn holds_permits(&self) -> bool {
-        self.verdict.passes() && self.each.iter().any(|it| it.is_permit)
+        self.verdict.passes() && self.each.iter().any(|it| it.is_permit && it.is_charged)
     }
 
     /// Gives back permits of concurrency rules before this is dropped.

@@ -29,9 +29,15 @@ pub(crate) enum StoreRule {
     Here(Rule),
 }
 
-/// Why a store cannot keep a rule.
+/// Why a store cannot do what is wanted of it.
 #[derive(Debug)]
 pub struct StoreFailure(Box<str>);
+
+impl StoreFailure {
+    pub(crate) fn new(message: impl Into<Box<str>>) -> StoreFailure {
+        StoreFailure(message.into())
+    }
+}
 
 impl AnyStore {
     /// The tick by which it counts.

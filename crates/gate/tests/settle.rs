@@ -33,6 +33,32 @@ rules:
     assert_eq!(left(&gate.decide(&to("GET /other", "bob"))), [49, 7]);
 }
 
+#[test]
+fn what_the_caller_says_stands_in_for_what_the_route_costs() {
+    let (gate, _clock) = gate(
+        "
+identify: { client: [header:x-api-key] }
+costs:
+  - { path: /export/**, cost: 25 }
+  - { path: /llm, cost: { from: response:x-tokens, default: 10 } }
+rules:
+  - { name: cells, key: client, limit: 100/day }
+  - { name: requests, key: client, limit: 9/day, cost: 1 }
+",
+    );
+    assert_eq!(left(&gate.decide(&to("GET /export/a", "ada").with_cost(3))), [97, 8]);
+    assert_eq!(left(&gate.decide(&to("GET /other", "ada").with_cost(7))), [90, 7]);
+    assert_eq!(left(&gate.decide(&to("GET /export/a", "ada"))), [65, 6]);
+    // It looks at the first, and takes of the second.
+    assert_eq!(left(&gate.decide(&to("GET /export/a", "ada").with_cost(0))), [65, 5]);
+    assert!(!gate.decide(&to("GET /", "ada").with_cost(66)).verdict().passes());
+    // Nor has the response a say in it.
+    let mut admission = gate.decide(&to("GET /llm", "ada").with_cost(5));
+    assert!(!admission.is_open());
+    drop(admission.settle(&Answered(200, "x-tokens", "40")));
+    assert_eq!(looks(&gate, &to("GET /", "ada")), [60, 4]);
+}
+
 const LOGIN: &str = "
 rules:
   - { name: failed, limit: 3/day, counts_when: { status: [401, 403] } }

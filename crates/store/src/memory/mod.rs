@@ -216,9 +216,10 @@ impl MemoryStore {
         }
     }
 
-    /// Asks for the memory that `charge` will need.
+    /// Asks for the memory that `charge` will need: a hint, for whoever decides many at once. More
+    /// than [`MemoryStore::BATCH`] of them under way help nobody.
     #[inline]
-    pub(crate) fn prefetch(&self, charge: &Charge<'_>) {
+    pub fn prefetch(&self, charge: &Charge<'_>) {
         let table = &self.tables[charge.rule.table];
         table.prefetch(table.place(charge.key), charge.rule.id);
     }
