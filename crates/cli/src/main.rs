@@ -1,6 +1,6 @@
-//! The `tidegate` command: `check` looks at policy files and runs their tests, `schema` is for
-//! editors, `simulate` compares algorithms in virtual time, `explain` tells what they are for.
-//! Without a subcommand it runs the default comparison.
+//! The `tidegate` command: `serve` is the server, `check` looks at policy files and runs their
+//! tests, `schema` is for editors, `simulate` compares algorithms in virtual time, `explain` tells
+//! what they are for. Without a subcommand it serves a sample policy.
 
 mod check;
 mod done;
@@ -10,6 +10,7 @@ mod json;
 mod picture;
 mod quantity;
 mod schema;
+mod serve;
 mod simulate;
 mod table;
 
@@ -20,13 +21,14 @@ use clap::{Parser, Subcommand};
 use crate::done::Done;
 use crate::failure::Failure;
 
-/// Exact rate limiting: policies checked and tested, algorithms tried out in virtual time.
+/// Exact rate limiting: a server with three doors, policies checked and tested, algorithms tried out
+/// in virtual time.
 #[derive(Debug, Parser)]
 #[command(
     name = "tidegate",
     version,
-    after_help = "Without a command it runs `tidegate simulate`: the two-fold burst at the edge \
-                  of a fixed window,\nand its absence elsewhere, as a table and a picture."
+    after_help = "Without a command it runs `tidegate serve`: a sample policy on this machine, and \
+                  what to try."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -35,6 +37,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(Box<serve::Args>),
     Check(Box<check::Args>),
     Schema(schema::Args),
     Simulate(Box<simulate::Args>),
@@ -47,7 +50,8 @@ fn main() -> ExitCode {
         Err(error) => return misread(&error),
     };
     let done = match cli.command {
-        None => simulate::run(&simulate::Args::default()).map(Done::good),
+        None => return serve::run(serve::Args::default()).unwrap_or_else(Failure::report),
+        Some(Command::Serve(args)) => return serve::run(*args).unwrap_or_else(Failure::report),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Schema(args)) => Ok(Done::good(schema::run(args))),
         Some(Command::Simulate(args)) => simulate::run(&args).map(Done::good),

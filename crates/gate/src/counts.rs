@@ -18,6 +18,15 @@ pub struct RuleCounts {
     pub shadow_denied: u64,
 }
 
+impl std::ops::AddAssign for RuleCounts {
+    fn add_assign(&mut self, other: RuleCounts) {
+        self.allowed += other.allowed;
+        self.delayed += other.delayed;
+        self.denied += other.denied;
+        self.shadow_denied += other.shadow_denied;
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     allowed: AtomicU64,

@@ -1,3 +1,22 @@
 //! One decision, three doors: HTTP, Envoy's rate limit service and the Redis protocol.
 
 #![forbid(unsafe_code)]
+
+mod answer;
+mod ask;
+mod auth;
+mod desk;
+mod http;
+mod limits;
+mod listen;
+mod metrics;
+mod secret;
+mod server;
+mod stop;
+mod tls;
+
+pub use crate::answer::{Answer, Field, RuleAnswer, Value, verdict_name};
+pub use crate::ask::Ask;
+pub use crate::auth::{Guard, Role, TokenError, Tokens, Wrong};
+pub use crate::server::{Addresses, Ended, ServeError, Server, Settings};
+pub use crate::tls::{TlsError, TlsFiles};

@@ -131,8 +131,8 @@ const ROWS: &[Row] = &[
     Row {
         from: "tidegate-cli",
         manifest: "crates/cli/Cargo.toml",
-        ours: &[CONFIG, CORE, GATE, SIM, STORE, DOOR, SERVER],
-        in_tests: &[],
+        ours: &[CONFIG, CORE, GATE, REDIS, SIM, STORE, DOOR, SERVER],
+        in_tests: &[TESTBED],
         foreign: Foreign::Any,
     },
     Row {

@@ -1,0 +1,230 @@
+//! What `tidegate serve` can be told: by a flag, by an environment variable, or in a file.
+//!
+//! All three have the same names: `--snapshot-every 10s` is `TIDEGATE_SNAPSHOT_EVERY=10s` is
+//! `snapshot-every = "10s"`. A flag counts more than a variable, and a variable more than the file.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate serve
+      a sample policy, states in this process, on this machine only
+  tidegate serve --policy policy.yaml --snapshot /var/lib/tidegate/states
+      your policy, watched for changes; a restart hands out no fresh burst
+  tidegate serve --policy policy.yaml --store redis://10.0.0.1:6379
+      the same limits for a whole fleet
+  tidegate serve --envoy-config /etc/ratelimit/config --grpc 0.0.0.0:8081
+      in place of envoyproxy/ratelimit, by its own files
+  tidegate serve --policy policy.yaml --clock manual
+      for tests: time stands still until POST /v1/clock moves it
+
+Every flag is also an environment variable (--snapshot-every is TIDEGATE_SNAPSHOT_EVERY), and a key
+of the file that --config names (snapshot-every = \"10s\", in TOML).
+It stops on SIGTERM and SIGINT, and reads the policy again on SIGHUP.";
+
+/// Serve decisions over HTTP, Envoy's rate limit service and the Redis protocol.
+///
+/// Without flags it listens on this machine only, keeps states in this process, and decides by a
+/// sample policy.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A file with any of these settings, in TOML
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+
+    /// The policy: a file, or a folder of them; watched for changes
+    #[arg(long, value_name = "PATH", env = "TIDEGATE_POLICY")]
+    pub(super) policy: Option<PathBuf>,
+
+    /// A folder with configuration of envoyproxy/ratelimit, for the gRPC door; watched for changes
+    #[arg(long, value_name = "FOLDER", env = "TIDEGATE_ENVOY_CONFIG")]
+    pub(super) envoy_config: Option<PathBuf>,
+
+    /// Where states are kept: `memory`, or redis://, rediss://, redis+cluster:// or
+    /// redis+sentinel://
+    #[arg(long, value_name = "URL", env = "TIDEGATE_STORE", default_value = "memory")]
+    pub(super) store: String,
+
+    /// How long to wait for Redis before a rule does without it
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_STORE_DEADLINE", default_value = "20ms")]
+    #[arg(value_parser = time)]
+    pub(super) store_deadline: Duration,
+
+    /// The most keys that are remembered in this process, of each size of state
+    #[arg(long, value_name = "NUMBER", env = "TIDEGATE_KEYS_MAX", default_value_t = 1 << 20)]
+    #[arg(value_parser = keys)]
+    pub(super) keys_max: usize,
+
+    /// Where HTTP is spoken, or `off`
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_HTTP", default_value = "127.0.0.1:8080")]
+    pub(super) http: Place,
+
+    /// Where Envoy's rate limit service is, or `off`
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_GRPC", default_value = "127.0.0.1:8081")]
+    pub(super) grpc: Place,
+
+    /// Where the Redis protocol is spoken, or `off`
+    #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_RESP", default_value = "127.0.0.1:6380")]
+    pub(super) resp: Place,
+
+    /// Our certificate and those above it, in PEM: TLS at every door
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERTIFICATE", requires = "tls_key")]
+    pub(super) tls_certificate: Option<PathBuf>,
+
+    /// The key of our certificate, in PEM
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", requires = "tls_certificate")]
+    pub(super) tls_key: Option<PathBuf>,
+
+    /// Only let in clients with a certificate of these authorities, in PEM
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CLIENTS", requires = "tls_certificate")]
+    pub(super) tls_clients: Option<PathBuf>,
+
+    /// A name in a client's certificate that makes it an administrator; several with commas
+    #[arg(long, value_name = "NAME", env = "TIDEGATE_TLS_ADMINS", value_delimiter = ',')]
+    #[arg(requires = "tls_clients")]
+    pub(super) tls_admins: Vec<String>,
+
+    /// A file with lines such as `check TOKEN` and `admin TOKEN`: callers must show one
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE")]
+    pub(super) token_file: Option<PathBuf>,
+
+    /// Which clock to go by
+    #[arg(long, value_name = "CLOCK", env = "TIDEGATE_CLOCK", default_value = "system")]
+    pub(super) clock: ClockKind,
+
+    /// Where states are saved on stopping, and read on starting
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SNAPSHOT")]
+    pub(super) snapshot: Option<PathBuf>,
+
+    /// How often they are saved while it runs
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_SNAPSHOT_EVERY", default_value = "10s")]
+    #[arg(value_parser = time)]
+    pub(super) snapshot_every: Duration,
+
+    /// How long what is under way may take when it is time to stop
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_DRAIN", default_value = "10s")]
+    #[arg(value_parser = time)]
+    pub(super) drain: Duration,
+
+    /// How long to go on before that, while /readyz already says no
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_DRAIN_DELAY", default_value = "0s")]
+    #[arg(value_parser = time)]
+    pub(super) drain_delay: Duration,
+
+    /// How log lines are written
+    #[arg(long, value_name = "FORM", env = "TIDEGATE_LOG", default_value = "human")]
+    pub(super) log: LogForm,
+
+    /// Which log lines are written
+    #[arg(long, value_name = "LEVEL", env = "TIDEGATE_LOG_LEVEL", default_value = "info")]
+    pub(super) log_level: LogLevel,
+
+    /// How many threads do the work [default: one for each processor]
+    #[arg(long, value_name = "NUMBER", env = "TIDEGATE_THREADS")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(super) threads: Option<u16>,
+}
+
+/// Where a door is, if it is open at all.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Place(pub(super) Option<SocketAddr>);
+
+/// Which clock to go by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum ClockKind {
+    /// The system's
+    System,
+    /// One that stands still until POST /v1/clock moves it
+    Manual,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum LogForm {
+    /// For people
+    Human,
+    /// One object a line
+    Json,
+}
+
+/// Which log lines are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum LogLevel {
+    /// What is broken
+    Error,
+    /// And what may break
+    Warn,
+    /// And what happens
+    Info,
+    /// And how
+    Debug,
+}
+
+impl Default for Args {
+    /// What `tidegate serve` without flags is told; variables count there, too.
+    fn default() -> Args {
+        use clap::{Args as _, Command, FromArgMatches as _};
+        let typed: [&str; 1] = ["serve"];
+        let matches = Args::augment_args(Command::new("serve")).get_matches_from(typed);
+        Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
+impl std::str::FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        if text == "off" {
+            return Ok(Place(None));
+        }
+        let address = text.parse().map(Some).map(Place);
+        address
+            .map_err(|_| "give an address and a port such as 127.0.0.1:8080, or `off`".to_owned())
+    }
+}
+
+/// A time such as `250ms`, `10s` or `5min`.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "give a number with a unit: 250ms, 10s, 5min or 2h".to_owned();
+    let at = text.find(|it: char| !it.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(at);
+    let millis: u64 = match unit.trim() {
+        "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(millis).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+fn keys(text: &str) -> Result<usize, String> {
+    let wrong = || "give a number from 1000 to 4000000000".to_owned();
+    let number: usize = text.parse().map_err(|_| wrong())?;
+    if (1_000..=4_000_000_000).contains(&number) { Ok(number) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(time("2h"), Ok(Duration::from_secs(7_200)));
+        for wrong in ["", "10", "s", "1.5s", "10 weeks", "99999999999999999999s"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_door_can_be_off() {
+        assert_eq!("off".parse(), Ok(Place(None)));
+        assert_eq!("[::1]:80".parse(), Ok(Place("[::1]:80".parse().ok())));
+        assert!("localhost".parse::<Place>().is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! `tidegate serve`: the server, as it is told by flags, variables and a file.
+
+mod args;
+mod banner;
+mod file;
+mod log;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use tidegate_gate::{Gate, GateBuilder};
+use tidegate_redis::{Fleet, RedisStore};
+use tidegate_server::{Ended, Guard, Server, Settings, TlsFiles, Tokens};
+use tidegate_store::{ManualClock, MemoryStore};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+
+pub(crate) use self::args::Args;
+use self::args::ClockKind;
+use crate::failure::Failure;
+
+/// The policy of a server that was given none.
+const SAMPLE: &str = include_str!("sample.yaml");
+
+/// Serves until it is told to stop.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let args = file::with_file(args)?;
+    if args.clock == ClockKind::Manual && args.store != "memory" {
+        let text = "--clock manual is for states in memory: Redis goes by its own clock";
+        return Err(Failure::Usage { command: "serve", text: text.to_owned() });
+    }
+    log::start(args.log, args.log_level);
+    let runtime = runtime(args.threads).context("no threads can be had")?;
+    let ended = runtime.block_on(serve(&args));
+    // What had to be cut off does not hold us back.
+    runtime.shutdown_background();
+    Ok(match ended? {
+        Ended::Cleanly => ExitCode::SUCCESS,
+        Ended::InTheMiddle => ExitCode::from(1),
+    })
+}
+
+fn runtime(threads: Option<u16>) -> std::io::Result<Runtime> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Builder::new_multi_thread()
+        .worker_threads(threads.map_or(processors, usize::from))
+        .enable_all()
+        .build()
+}
+
+async fn serve(args: &Args) -> Result<Ended> {
+    let manual = (args.clock == ClockKind::Manual).then(|| Arc::new(ManualClock::new()));
+    let gate = gate(args, manual.clone()).await?;
+    let tokens = args.token_file.as_deref().map(Tokens::from_file).transpose()?;
+    let has_guard = tokens.is_some() || args.tls_clients.is_some();
+    let settings = Settings {
+        http: args.http.0,
+        grpc: args.grpc.0,
+        resp: args.resp.0,
+        tls: tls(args),
+        guard: tokens.map(Guard::with_tokens).unwrap_or_default(),
+        manual,
+        policy: args.policy.clone(),
+        drain_delay: args.drain_delay,
+        drain: args.drain,
+    };
+    let server = Server::bind(gate, settings)?;
+    let at = server.addresses();
+    for warning in banner::warnings(at, args.tls_certificate.is_some(), has_guard) {
+        tracing::warn!("{warning}");
+    }
+    let policy = args.policy.as_ref().map_or("sample".into(), |path| path.to_string_lossy());
+    let store = if args.store == "memory" { "this process" } else { "Redis" };
+    // Whoever started it may have stopped reading.
+    let _ = std::io::stdout().write_all(banner::banner(at, &policy, store).as_bytes());
+    Ok(server.run(asked_to_stop()?).await?)
+}
+
+/// The gate, with its policy and its store.
+async fn gate(args: &Args, manual: Option<Arc<ManualClock>>) -> Result<Gate> {
+    let builder = match &args.policy {
+        Some(path) => Gate::builder().file(path),
+        None => Gate::builder().text(SAMPLE),
+    };
+    let builder = match manual {
+        Some(clock) => builder.clock(clock),
+        None => builder,
+    };
+    Ok(with_store(builder, args).await?.open()?)
+}
+
+async fn with_store(builder: GateBuilder, args: &Args) -> Result<GateBuilder> {
+    if args.store == "memory" {
+        return Ok(builder.memory(MemoryStore::with_keys_max(args.keys_max)));
+    }
+    let settings = args.store.parse()?;
+    let store = RedisStore::builder(settings).deadline(args.store_deadline).connect().await?;
+    Ok(builder.fleet(Fleet::new(store)))
+}
+
+fn tls(args: &Args) -> Option<TlsFiles> {
+    let (certificate, key) = (args.tls_certificate.clone()?, args.tls_key.clone()?);
+    let (client_authorities, admins) = (args.tls_clients.clone(), args.tls_admins.clone());
+    Some(TlsFiles { certificate, key, client_authorities, admins })
+}
+
+/// Waits for a signal. A second one ends it at once.
+fn asked_to_stop() -> Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: what is under way is finished first");
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::warn!("told twice to stop: ending at once");
+            end_at_once();
+        });
+    })
+}
+
+#[expect(clippy::exit, reason = "somebody has lost patience")]
+fn end_at_once() -> ! {
+    std::process::exit(1)
+}

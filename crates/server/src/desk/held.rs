@@ -1,0 +1,153 @@
+//! Admissions that are held for callers: permits until they are released, receipts for a refund.
+//!
+//! What a caller forgets is let go when its lease is over; how much is held at a time is bounded.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::Tick;
+use tidegate_gate::Admission;
+
+use super::Id;
+use crate::limits;
+
+/// What is held for callers.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Mutex<Shelf>);
+
+/// What something is held for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum HeldFor {
+    Permit,
+    Refund,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    admissions: HashMap<Id, Entry>,
+    by_end: BTreeSet<(Tick, Id)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    admission: Admission,
+    held_for: HeldFor,
+    until: Tick,
+}
+
+impl Held {
+    /// Keeps an admission under a name until then; whether there is room for it.
+    #[must_use = "without room, the admission is gone"]
+    pub(crate) fn keep(
+        &self,
+        id: Id,
+        admission: Admission,
+        held_for: HeldFor,
+        until: Tick,
+    ) -> bool {
+        let mut shelf = self.shelf();
+        if limits::HELD_MAX <= shelf.admissions.len() {
+            return false;
+        }
+        shelf.by_end.insert((until, id));
+        shelf.admissions.insert(id, Entry { admission, held_for, until });
+        true
+    }
+
+    /// Whether there is no room for another.
+    pub(crate) fn is_full(&self) -> bool {
+        limits::HELD_MAX <= self.shelf().admissions.len()
+    }
+
+    /// Hands out what is held under a name; nothing if it is not, or not for this, or not any more.
+    pub(crate) fn take(&self, id: Id, held_for: HeldFor, now: Tick) -> Option<Admission> {
+        self.let_go(now);
+        let mut shelf = self.shelf();
+        if shelf.admissions.get(&id)?.held_for != held_for {
+            return None;
+        }
+        let entry = shelf.admissions.remove(&id)?;
+        shelf.by_end.remove(&(entry.until, id));
+        Some(entry.admission)
+    }
+
+    /// Lets go of everything whose time is over.
+    pub(crate) fn let_go(&self, now: Tick) {
+        let mut over = Vec::new();
+        let mut shelf = self.shelf();
+        while let Some(&(until, id)) = shelf.by_end.first()
+            && until <= now
+        {
+            shelf.by_end.pop_first();
+            over.extend(shelf.admissions.remove(&id));
+        }
+        drop(shelf);
+        // Dropped without the lock: permits are given back then.
+        drop(over);
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_gate::{Gate, Sample};
+
+    use super::*;
+
+    fn tick(seconds: u64) -> Tick {
+        Tick::from_micros(seconds * 1_000_000)
+    }
+
+    fn gate() -> Gate {
+        let policy =
+            "rules: [{ name: slots, algorithm: concurrency, limit: 1 in flight, lease: 1h }]";
+        Gate::from_text(policy).expect("a good policy")
+    }
+
+    fn admitted(gate: &Gate) -> Admission {
+        gate.decide(&Sample::new("GET /"))
+    }
+
+    fn kept(held: &Held, admission: Admission) -> Id {
+        let id = Id::random();
+        assert!(held.keep(id, admission, HeldFor::Permit, tick(60)));
+        id
+    }
+
+    #[test]
+    fn what_is_held_can_be_taken_once() {
+        let (gate, held) = (gate(), Held::default());
+        let id = kept(&held, admitted(&gate));
+        assert!(!admitted(&gate).verdict().passes(), "the permit is held");
+        assert!(held.take(id, HeldFor::Refund, tick(1)).is_none(), "it is not for that");
+        assert!(held.take(id, HeldFor::Permit, tick(1)).is_some());
+        assert!(held.take(id, HeldFor::Permit, tick(1)).is_none());
+        assert!(admitted(&gate).verdict().passes(), "it was given back when it was dropped");
+    }
+
+    #[test]
+    fn what_is_forgotten_is_let_go() {
+        let (gate, held) = (gate(), Held::default());
+        let id = kept(&held, admitted(&gate));
+        held.let_go(tick(59));
+        assert!(!admitted(&gate).verdict().passes(), "it is held until its time is over");
+        assert!(held.take(id, HeldFor::Permit, tick(60)).is_none());
+        assert!(admitted(&gate).verdict().passes());
+    }
+
+    #[test]
+    fn there_is_room_for_so_many() {
+        let gate = Gate::from_text("rules: []").expect("a good policy");
+        let held = Held::default();
+        for _ in 0..limits::HELD_MAX {
+            kept(&held, admitted(&gate));
+        }
+        assert!(held.is_full());
+        assert!(!held.keep(Id::random(), admitted(&gate), HeldFor::Refund, tick(1)));
+        held.let_go(tick(60));
+        assert!(!held.is_full());
+    }
+}

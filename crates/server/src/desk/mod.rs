@@ -1,0 +1,59 @@
+//! What all doors ask: one gate, one guard, and what is held for callers.
+
+mod held;
+mod id;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tidegate_gate::{Gate, Reloaded};
+use tidegate_store::ManualClock;
+
+use crate::auth::Guard;
+use crate::metrics::Metrics;
+
+pub(crate) use self::held::{Held, HeldFor};
+pub(crate) use self::id::Id;
+
+/// What all doors ask.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) gate: Gate,
+    pub(crate) guard: Guard,
+    pub(crate) held: Held,
+    pub(crate) metrics: Metrics,
+    /// The clock that somebody else moves, in tests.
+    pub(crate) manual: Option<Arc<ManualClock>>,
+    /// Where the policy is, if it is in a file.
+    pub(crate) policy: Option<PathBuf>,
+    is_ready: AtomicBool,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        gate: Gate,
+        guard: Guard,
+        manual: Option<Arc<ManualClock>>,
+        policy: Option<PathBuf>,
+    ) -> Desk {
+        let (held, metrics) = (Held::default(), Metrics::default());
+        Desk { gate, guard, held, metrics, manual, policy, is_ready: AtomicBool::new(false) }
+    }
+
+    /// Whether traffic should be sent here.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_ready(&self, is_ready: bool) {
+        self.is_ready.store(is_ready, Ordering::Relaxed);
+    }
+
+    /// Puts the policy's file in force as it is now; nothing, if it is not in a file.
+    pub(crate) fn reload(&self) -> Option<Reloaded> {
+        let reloaded = self.gate.reload(self.policy.as_deref()?);
+        self.metrics.reloaded(matches!(reloaded, Reloaded::Done { .. }));
+        Some(reloaded)
+    }
+}

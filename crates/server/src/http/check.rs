@@ -1,0 +1,230 @@
+//! `check`, `peek` and `reset`: what a request is told as JSON, and what is said of it.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use http::{HeaderMap, StatusCode};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize};
+use tidegate_gate::Admission;
+
+use super::body;
+use super::reply::{self, Problem, Reply};
+use crate::answer::Answer;
+use crate::ask::Ask;
+use crate::desk::{Desk, HeldFor};
+use crate::limits;
+
+/// A request to be decided about.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Wanted<'a> {
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    path: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    host: Option<Cow<'a, str>>,
+    ip: Option<IpAddr>,
+    #[serde(borrow)]
+    headers: Pairs<'a>,
+    #[serde(borrow)]
+    attributes: Pairs<'a>,
+    cost: Option<u32>,
+    /// Whether it may be given back later.
+    receipt: bool,
+    /// For `acquire`.
+    pub(super) lease_ms: Option<u64>,
+    /// For `reset`.
+    #[serde(borrow)]
+    rule: Option<Cow<'a, str>>,
+    /// Several, instead of the fields above.
+    #[serde(borrow)]
+    checks: Option<Vec<Wanted<'a>>>,
+}
+
+/// A map whose order and repetitions are kept.
+#[derive(Debug, Default)]
+struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+/// An answer, and what is held for the caller.
+#[derive(Debug)]
+pub(super) struct Told<'a> {
+    pub(super) answer: Answer<'a>,
+    pub(super) more: Vec<(&'static str, String)>,
+    pub(super) lease_us: Option<u64>,
+}
+
+impl<'a> Wanted<'a> {
+    /// Refuses a list of requests where one is wanted.
+    pub(super) fn single(self) -> Result<Wanted<'a>, Problem> {
+        if self.checks.is_some() {
+            return Err(Problem::bad("`checks` is for `/v1/check` and `/v1/peek`"));
+        }
+        Ok(self)
+    }
+
+    pub(super) fn ask(&self) -> Ask<'_> {
+        let mut ask = Ask { ip: self.ip, cost: self.cost, ..Ask::default() };
+        if let Some(method) = self.method.as_deref() {
+            ask.method = method.into();
+        }
+        if let Some(path) = self.path.as_deref() {
+            ask.set_target(path);
+        }
+        ask.host = self.host.as_deref().map(Cow::Borrowed);
+        for (name, value) in &self.headers.0 {
+            ask.add_header(&**name, value.as_bytes());
+        }
+        let pairs = self.attributes.0.iter();
+        ask.attributes.extend(pairs.map(|(name, value)| ((&**name).into(), (&**value).into())));
+        ask
+    }
+
+    /// The requests in it: itself, or the list.
+    fn all(&self) -> Result<&[Wanted<'a>], Problem> {
+        let Some(checks) = &self.checks else { return Ok(std::slice::from_ref(self)) };
+        if limits::BATCH_MAX < checks.len() {
+            let wrong = format!("a batch has at most {} checks", limits::BATCH_MAX);
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, wrong));
+        }
+        if checks.iter().any(|check| check.checks.is_some()) {
+            return Err(Problem::bad("a check of a batch is no batch"));
+        }
+        Ok(checks)
+    }
+}
+
+/// `POST /v1/check`: decides, and charges what passes.
+pub(super) async fn check(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
+    let wanted: Wanted<'_> = body::read(headers, body)?;
+    let mut admissions = Vec::new();
+    for one in wanted.all()? {
+        let admission = desk.gate.admit(&one.ask());
+        admissions.push((one.receipt, admission.await));
+    }
+    let told: Vec<Vec<u8>> = admissions
+        .into_iter()
+        .map(|(wants_receipt, admission)| told(desk, wants_receipt, admission))
+        .collect::<Result<_, _>>()?;
+    Ok(in_shape(&wanted, &told))
+}
+
+/// `POST /v1/peek`: what `check` would say; charges nothing.
+pub(super) async fn peek(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
+    let wanted: Wanted<'_> = body::read(headers, body)?;
+    let mut told_all = Vec::new();
+    for one in wanted.all()? {
+        let peek = desk.gate.peek(&one.ask());
+        told_all.push(told(desk, false, peek.await)?);
+    }
+    Ok(in_shape(&wanted, &told_all))
+}
+
+/// `POST /v1/reset`: makes what a request is counted under fresh.
+pub(super) async fn reset(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
+    let wanted = body::read::<Wanted<'_>>(headers, body)?.single()?;
+    let resetting = desk.gate.reset(&wanted.ask(), wanted.rule.as_deref());
+    let names = resetting.await.map_err(|error| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the store did not do it: {error}"))
+    })?;
+    Ok(reply::json(&serde_json::json!({ "reset": names })))
+}
+
+/// One admission as JSON. With a receipt it is kept, so that it can be given back.
+fn told(desk: &Desk, wants_receipt: bool, admission: Admission) -> Result<Vec<u8>, Problem> {
+    let passes = admission.verdict().passes();
+    let mut told = Told { answer: Answer::of(&admission), more: Vec::new(), lease_us: None };
+    if !(wants_receipt && passes) {
+        return told.to_json();
+    }
+    let id = crate::desk::Id::random();
+    told.more.push(("receipt", id.to_string()));
+    let json = told.to_json()?;
+    let until = desk.gate.now().after(super::permit::span(limits::RECEIPT_TIME));
+    if desk.held.keep(id, admission, HeldFor::Refund, until) {
+        return Ok(json);
+    }
+    Err(super::permit::full())
+}
+
+impl Told<'_> {
+    pub(super) fn to_json(&self) -> Result<Vec<u8>, Problem> {
+        let failed = |error: serde_json::Error| {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+        };
+        serde_json::to_vec(self).map_err(failed)
+    }
+}
+
+impl Serialize for Told<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self.answer.fields() {
+            map.serialize_entry(name, &value)?;
+        }
+        for (name, value) in &self.more {
+            map.serialize_entry(name, value)?;
+        }
+        if let Some(lease_us) = self.lease_us {
+            map.serialize_entry("lease_us", &lease_us)?;
+        }
+        map.end()
+    }
+}
+
+/// One answer as it is, several as a list.
+fn in_shape(wanted: &Wanted<'_>, told: &[Vec<u8>]) -> Reply {
+    if wanted.checks.is_none() {
+        return reply::with_type(told.concat(), "application/json");
+    }
+    let mut body = b"{\"answers\":[".to_vec();
+    for (at, answer) in told.iter().enumerate() {
+        if at != 0 {
+            body.push(b',');
+        }
+        body.extend_from_slice(answer);
+    }
+    body.extend_from_slice(b"]}");
+    reply::with_type(body, "application/json")
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PairsVisitor)
+    }
+}
+
+struct PairsVisitor;
+
+impl<'de> serde::de::Visitor<'de> for PairsVisitor {
+    type Value = Pairs<'de>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a map of names to texts, or to lists of them")
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(Text(name)) = map.next_key()? {
+            match map.next_value()? {
+                OneOrMore::One(value) => pairs.push((name, value)),
+                OneOrMore::More(values) => {
+                    pairs.extend(values.into_iter().map(|Text(value)| (name.clone(), value)));
+                }
+            }
+        }
+        Ok(Pairs(pairs))
+    }
+}
+
+/// A text, borrowed where nothing in it is escaped.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore<'a> {
+    One(#[serde(borrow)] Cow<'a, str>),
+    More(#[serde(borrow)] Vec<Text<'a>>),
+}

@@ -1,0 +1,75 @@
+//! For proxies that ask before they let a request through: nginx, Caddy, Traefik and their like.
+//!
+//! There are two dialects, each at an address of its own: whoever can choose which headers count
+//! could choose what they are counted as.
+
+use http::header::HOST;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, StatusCode};
+use tidegate_gate::{Admission, Field};
+
+use super::reply::{self, Reply};
+use crate::ask::Ask;
+use crate::auth::Visitor;
+use crate::desk::Desk;
+
+/// Where a dialect has the request that is asked about.
+struct Dialect {
+    method: &'static str,
+    target: &'static str,
+    host: &'static str,
+}
+
+/// `/v1/forward-auth`, as Caddy and Traefik ask.
+pub(super) async fn forwarded(desk: &Desk, head: &Parts, visitor: Visitor) -> Reply {
+    let dialect = Dialect {
+        method: "x-forwarded-method",
+        target: "x-forwarded-uri",
+        host: "x-forwarded-host",
+    };
+    decide(desk, head, visitor, &dialect).await
+}
+
+/// `/v1/auth-request`, as nginx is told to ask.
+pub(super) async fn original(desk: &Desk, head: &Parts, visitor: Visitor) -> Reply {
+    let dialect =
+        Dialect { method: "x-original-method", target: "x-original-uri", host: "x-original-host" };
+    decide(desk, head, visitor, &dialect).await
+}
+
+async fn decide(desk: &Desk, head: &Parts, visitor: Visitor, dialect: &Dialect) -> Reply {
+    let admitting = desk.gate.admit(&asked_about(head, visitor, dialect));
+    let admission = admitting.await;
+    let mut reply = if admission.verdict().passes() {
+        reply::with_type(bytes::Bytes::new(), "text/plain")
+    } else {
+        reply::with_type(admission.problem(), Admission::PROBLEM_TYPE)
+    };
+    if !admission.verdict().passes() {
+        *reply.status_mut() =
+            StatusCode::from_u16(admission.status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    }
+    admission.fields(|field: Field, value| {
+        // Names of rules in them are plain text, by what a policy accepts.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            reply.headers_mut().insert(HeaderName::from_static(field.name()), value);
+        }
+    });
+    reply
+}
+
+/// The request as the proxy tells of it. Text that is none is left out.
+fn asked_about<'h>(head: &'h Parts, visitor: Visitor, dialect: &Dialect) -> Ask<'h> {
+    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let mut ask = Ask { ip: Some(visitor.peer), ..Ask::default() };
+    ask.method = text(dialect.method).unwrap_or(head.method.as_str()).into();
+    ask.set_target(text(dialect.target).unwrap_or("/"));
+    let host = text(dialect.host).or_else(|| text(HOST.as_str()));
+    ask.host = host.map(Into::into);
+    for (name, value) in &head.headers {
+        if name != super::route::TOKEN_HEADER {
+            ask.add_header(name.as_str(), value.as_bytes());
+        }
+    }
+    ask
+}

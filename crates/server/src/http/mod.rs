@@ -1,0 +1,99 @@
+//! The HTTP door: decisions as JSON, answers for proxies, and what operators look at.
+//!
+//! One connection is served at a time, HTTP/1.1 or HTTP/2 by what its first bytes say.
+
+mod body;
+mod check;
+mod forward;
+mod operate;
+mod permit;
+mod reply;
+mod route;
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+
+use crate::auth::Visitor;
+use crate::desk::Desk;
+use crate::limits;
+use crate::listen::{Door, Idle, Stream};
+use crate::metrics::DoorName;
+use crate::stop::Stop;
+use crate::tls::Offer;
+
+/// Answers `POST /json`: Envoy's rate limit request as JSON.
+pub(crate) type Json = Arc<dyn Fn(bytes::Bytes) -> JsonAnswer + Send + Sync>;
+
+/// A status and a body in JSON, some time.
+pub(crate) type JsonAnswer =
+    std::pin::Pin<Box<dyn Future<Output = (http::StatusCode, Vec<u8>)> + Send>>;
+
+/// The HTTP door.
+#[derive(Clone)]
+pub(crate) struct HttpDoor {
+    desk: Arc<Desk>,
+    json: Option<Json>,
+}
+
+impl HttpDoor {
+    pub(crate) fn new(desk: Arc<Desk>, json: Option<Json>) -> HttpDoor {
+        HttpDoor { desk, json }
+    }
+
+    /// How connections are spoken to.
+    fn builder() -> Builder<TokioExecutor> {
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits::HTTP_HEAD_TIME)
+            .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
+            .max_headers(limits::HTTP_HEADERS_MAX);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits::HTTP2_STREAMS_MAX)
+            .max_header_list_size(limits::HTTP2_HEAD_BYTES_MAX)
+            .keep_alive_interval(limits::HTTP_HEAD_TIME)
+            .keep_alive_timeout(limits::HTTP_HEAD_TIME);
+        builder
+    }
+}
+
+impl Door for HttpDoor {
+    const OFFER: Offer = Offer::Http;
+
+    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
+        let door = self.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let door = door.clone();
+            async move { Ok::<_, Infallible>(door.respond(request, visitor).await) }
+        });
+        let builder = HttpDoor::builder();
+        let stream = TokioIo::new(Idle::new(stream, limits::HTTP_IDLE_TIME));
+        let mut connection = pin!(builder.serve_connection(stream, service));
+        // How a connection ends is its client's business: there is nobody to tell.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = stop.asked() => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+    }
+
+    fn connections(&self, change: i64) {
+        self.desk.metrics.connections(DoorName::Http, change);
+    }
+}
+
+impl std::fmt::Debug for HttpDoor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpDoor").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! What is held for callers: permits (`acquire`, `renew`, `release`) and receipts (`refund`).
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+use tidegate_core::Span;
+use tidegate_gate::Admission;
+
+use super::body;
+use super::check::{Told, Wanted};
+use super::reply::{self, Problem, Reply};
+use crate::answer::Answer;
+use crate::desk::{Desk, HeldFor, Id};
+use crate::limits;
+
+/// Names something that is held.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Permit<'a> {
+    #[serde(borrow)]
+    permit: Cow<'a, str>,
+    lease_ms: Option<u64>,
+    cost: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Receipt<'a> {
+    #[serde(borrow)]
+    receipt: Cow<'a, str>,
+}
+
+/// `POST /v1/acquire`: decides, and holds what passes until it is released.
+pub(super) async fn acquire(
+    desk: &Desk,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Reply, Problem> {
+    let wanted = body::read::<Wanted<'_>>(headers, body)?.single()?;
+    let lease = lease(wanted.lease_ms)?;
+    let admitting = desk.gate.admit(&wanted.ask());
+    let mut admission = admitting.await;
+    let mut told = Told { answer: Answer::of(&admission), more: Vec::new(), lease_us: None };
+    if !admission.verdict().passes() {
+        return Ok(reply::with_type(told.to_json()?, "application/json"));
+    }
+    let (id, lease) = (Id::random(), shortest(desk, &admission, lease));
+    told.more.push(("permit", id.to_string()));
+    told.lease_us = Some(lease.get());
+    let json = told.to_json()?;
+    let until = desk.gate.now().after(lease);
+    if desk.held.is_full() {
+        // Nothing has happened, then.
+        admission.refund().await;
+        return Err(full());
+    }
+    if !desk.held.keep(id, admission, HeldFor::Permit, until) {
+        return Err(full());
+    }
+    Ok(reply::with_type(json, "application/json"))
+}
+
+/// `POST /v1/renew`: holds a permit for longer.
+pub(super) async fn renew(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
+    let named: Permit<'_> = body::read(headers, body)?;
+    let lease = lease(named.lease_ms)?;
+    let lapsed = || Problem::new(StatusCode::NOT_FOUND, "no such permit is held: acquire another");
+    let id: Id = named.permit.parse().map_err(|_| lapsed())?;
+    let admission = desk.held.take(id, HeldFor::Permit, desk.gate.now()).ok_or_else(lapsed)?;
+    let renewed: Result<bool, tidegate_gate::StoreFailure> = Ok(true);
+    let lease = shortest(desk, &admission, lease);
+    // Should the store not have answered, the permit is held as it was.
+    let is_held = *renewed.as_ref().unwrap_or(&true);
+    let until = desk.gate.now().after(lease);
+    if is_held && !desk.held.keep(id, admission, HeldFor::Permit, until) {
+        return Err(full());
+    }
+    match renewed {
+        Ok(true) => Ok(reply::json(&json!({ "held": true, "lease_us": lease.get() }))),
+        Ok(false) => Err(lapsed()),
+        Err(error) => Err(Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("the store did not renew it, try again: {error}"),
+        )),
+    }
+}
+
+/// `POST /v1/release`: gives a permit back, and charges what it did cost.
+pub(super) async fn release(
+    desk: &Desk,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Reply, Problem> {
+    let named: Permit<'_> = body::read(headers, body)?;
+    let held = named.permit.parse().ok();
+    let held = held.and_then(|id| desk.held.take(id, HeldFor::Permit, desk.gate.now()));
+    // To release what is released already does no harm.
+    let is_released = held.is_some();
+    if let (Some(mut admission), Some(cost)) = (held, named.cost) {
+        admission.set_cost(cost).await;
+    }
+    Ok(reply::json(&json!({ "released": is_released })))
+}
+
+/// `POST /v1/refund`: gives back what was charged.
+pub(super) async fn refund(
+    desk: &Desk,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Reply, Problem> {
+    let named: Receipt<'_> = body::read(headers, body)?;
+    let held = named.receipt.parse().ok();
+    let held = held.and_then(|id| desk.held.take(id, HeldFor::Refund, desk.gate.now()));
+    let is_refunded = held.is_some();
+    if let Some(mut admission) = held {
+        admission.refund().await;
+    }
+    Ok(reply::json(&json!({ "refunded": is_refunded })))
+}
+
+/// There is no room for another one.
+pub(super) fn full() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too much is held here already: try again later")
+}
+
+fn lease(asked_ms: Option<u64>) -> Result<Span, Problem> {
+    let lease = asked_ms.map_or(limits::LEASE, Duration::from_millis);
+    if lease.is_zero() || limits::LEASE_MAX < lease {
+        let most = limits::LEASE_MAX.as_millis();
+        return Err(Problem::bad(format!("`lease_ms` is from 1 to {most}")));
+    }
+    Ok(span(lease))
+}
+
+/// No longer than the store holds it.
+fn shortest(desk: &Desk, admission: &Admission, lease: Span) -> Span {
+    let _ = admission;
+    let lapses: Option<Span> = None;
+    let _ = desk;
+    lapses.map_or(lease, |lapses| lapses.min(lease))
+}
+
+/// A time in ticks; those here are short.
+pub(super) fn span(time: Duration) -> Span {
+    Span::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,70 @@
+//! Responses: JSON, and problems in words that say what to do.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde::Serialize;
+use serde_json::json;
+
+/// A response of this door.
+pub(super) type Reply = Response<Full<Bytes>>;
+
+/// A request that gets no decision: why, and with which status.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    detail: String,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+        Problem { status, detail: detail.into() }
+    }
+
+    /// What was sent cannot be read, or makes no sense.
+    pub(super) fn bad(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn into_reply(self) -> Reply {
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let problem = json!({
+            "type": "about:blank",
+            "title": title,
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let mut reply = Response::new(Full::from(problem.to_string()));
+        *reply.status_mut() = self.status;
+        set_type(&mut reply, tidegate_gate::Admission::PROBLEM_TYPE);
+        reply
+    }
+}
+
+/// A value as JSON.
+pub(super) fn json(value: &impl Serialize) -> Reply {
+    match serde_json::to_vec(value) {
+        Ok(body) => with_type(body, "application/json"),
+        Err(error) => {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_reply()
+        }
+    }
+}
+
+/// A body of some type.
+pub(super) fn with_type(body: impl Into<Bytes>, media_type: &'static str) -> Reply {
+    let mut reply = Response::new(Full::new(body.into()));
+    set_type(&mut reply, media_type);
+    reply
+}
+
+/// A body of some type. No decision is true for long: nobody may keep it.
+pub(super) fn set_type(reply: &mut Reply, media_type: &'static str) {
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}

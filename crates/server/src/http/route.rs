@@ -1,0 +1,173 @@
+//! Which request is for what, and who may ask it.
+
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+
+use super::reply::{self, Problem, Reply};
+use super::{HttpDoor, body, check, forward, operate, permit};
+use crate::auth::{Role, Visitor, bearer};
+use crate::metrics::DoorName;
+
+/// Everything that can be asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Route {
+    Acquire,
+    AuthRequest,
+    Check,
+    Clock,
+    ClockAdvance,
+    ForwardAuth,
+    Health,
+    Json,
+    Metrics,
+    OpenApi,
+    Peek,
+    Ready,
+    Refund,
+    Release,
+    Reload,
+    Renew,
+    Reset,
+}
+
+/// A token, for those who need the `Authorization` header for something else.
+pub(super) const TOKEN_HEADER: &str = "x-tidegate-token";
+
+impl Route {
+    /// By path; each with the method that it takes, where it does not take all.
+    const ALL: [(&'static str, Option<Method>, Route); 17] = [
+        ("/v1/check", Some(Method::POST), Route::Check),
+        ("/v1/peek", Some(Method::POST), Route::Peek),
+        ("/v1/refund", Some(Method::POST), Route::Refund),
+        ("/v1/acquire", Some(Method::POST), Route::Acquire),
+        ("/v1/renew", Some(Method::POST), Route::Renew),
+        ("/v1/release", Some(Method::POST), Route::Release),
+        ("/v1/forward-auth", None, Route::ForwardAuth),
+        ("/v1/auth-request", None, Route::AuthRequest),
+        ("/v1/reset", Some(Method::POST), Route::Reset),
+        ("/v1/reload", Some(Method::POST), Route::Reload),
+        ("/v1/clock", Some(Method::GET), Route::Clock),
+        ("/v1/clock", Some(Method::POST), Route::ClockAdvance),
+        ("/json", Some(Method::POST), Route::Json),
+        ("/metrics", Some(Method::GET), Route::Metrics),
+        ("/healthz", Some(Method::GET), Route::Health),
+        ("/readyz", Some(Method::GET), Route::Ready),
+        ("/openapi.json", Some(Method::GET), Route::OpenApi),
+    ];
+
+    fn find(method: &Method, path: &str) -> Result<Route, Problem> {
+        let here = || Route::ALL.iter().filter(|(at, ..)| *at == path);
+        let takes = |accepted: &Option<Method>| accepted.as_ref().is_none_or(|it| it == method);
+        if let Some((.., route)) = here().find(|(_, accepted, _)| takes(accepted)) {
+            return Ok(*route);
+        }
+        let accepted: Vec<&str> =
+            here().filter_map(|(_, method, _)| Some(method.as_ref()?.as_str())).collect();
+        if accepted.is_empty() {
+            let wrong = format!("there is no `{path}` here; `/openapi.json` says what there is");
+            return Err(Problem::new(StatusCode::NOT_FOUND, wrong));
+        }
+        let wrong = format!("`{path}` takes {}", accepted.join(" and "));
+        Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, wrong))
+    }
+
+    /// What one has to be to ask for it.
+    const fn role(self) -> Option<Role> {
+        match self {
+            Route::Health | Route::Metrics | Route::OpenApi | Route::Ready => None,
+            Route::ClockAdvance | Route::Reload | Route::Reset => Some(Role::Admin),
+            _ => Some(Role::Check),
+        }
+    }
+
+    /// Whether `Authorization` is about somebody else: the request that is asked about.
+    const fn is_forwarded(self) -> bool {
+        matches!(self, Route::AuthRequest | Route::ForwardAuth)
+    }
+}
+
+impl HttpDoor {
+    /// Answers a request.
+    pub(super) async fn respond(&self, request: Request<Incoming>, visitor: Visitor) -> Reply {
+        match self.answer(request, visitor).await {
+            Ok(reply) => reply,
+            Err(problem) => problem.into_reply(),
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>, visitor: Visitor) -> Result<Reply, Problem> {
+        let (head, body) = request.into_parts();
+        let route = Route::find(&head.method, head.uri.path())?;
+        self.let_in(route, &head.headers, visitor)?;
+        let desk = &*self.desk;
+        let body =
+            if route.is_forwarded() { Default::default() } else { body::whole(body).await? };
+        let begun = desk.metrics.begun();
+        let headers = &head.headers;
+        let reply = match route {
+            Route::Check => check::check(desk, headers, &body).await,
+            Route::Peek => check::peek(desk, headers, &body).await,
+            Route::Acquire => permit::acquire(desk, headers, &body).await,
+            Route::Renew => permit::renew(desk, headers, &body).await,
+            Route::Release => permit::release(desk, headers, &body).await,
+            Route::Refund => permit::refund(desk, headers, &body).await,
+            Route::ForwardAuth => Ok(forward::forwarded(desk, &head, visitor).await),
+            Route::AuthRequest => Ok(forward::original(desk, &head, visitor).await),
+            Route::Reset => check::reset(desk, headers, &body).await,
+            Route::Reload => operate::reload(&self.desk).await,
+            Route::Clock => Ok(operate::clock(desk)),
+            Route::ClockAdvance => operate::advance(desk, headers, &body),
+            Route::Json => self.json(body).await,
+            Route::Metrics => Ok(operate::metrics(desk)),
+            Route::Health => Ok(operate::health()),
+            Route::Ready => operate::ready(desk),
+            Route::OpenApi => Ok(operate::open_api()),
+        };
+        if route.role() == Some(Role::Admin) {
+            let outcome = reply.as_ref().map_or_else(|problem| problem.status(), Reply::status);
+            let (path, status) = (head.uri.path(), outcome.as_u16());
+            tracing::info!(peer = %visitor.peer, path, status, "an administrator's call");
+        }
+        desk.metrics.answered(DoorName::Http, begun, 1);
+        reply
+    }
+
+    /// Refuses those who may not ask for it.
+    fn let_in(
+        &self,
+        route: Route,
+        headers: &http::HeaderMap,
+        visitor: Visitor,
+    ) -> Result<(), Problem> {
+        let Some(wanted) = route.role() else { return Ok(()) };
+        let own = headers.get(TOKEN_HEADER).map(|token| token.as_bytes());
+        let usual =
+            || headers.get(http::header::AUTHORIZATION).and_then(|it| bearer(it.as_bytes()));
+        let token = if route.is_forwarded() { own } else { own.or_else(usual) };
+        match self.desk.guard.role(visitor, token) {
+            Some(role) if wanted <= role => Ok(()),
+            Some(_) if self.desk.guard.asks() => {
+                Err(Problem::new(StatusCode::FORBIDDEN, "this takes the token of an administrator"))
+            }
+            Some(_) => Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "without tokens only this machine administers: start with `--token-file`",
+            )),
+            None => Err(Problem::new(
+                StatusCode::UNAUTHORIZED,
+                "send `authorization: Bearer TOKEN`, or `x-tidegate-token: TOKEN`",
+            )),
+        }
+    }
+
+    async fn json(&self, body: bytes::Bytes) -> Result<Reply, Problem> {
+        let Some(json) = &self.json else {
+            let wrong = "this server was started without Envoy's rate limit service";
+            return Err(Problem::new(StatusCode::NOT_FOUND, wrong));
+        };
+        let (status, body) = json(body).await;
+        let mut reply = reply::with_type(body, "application/json");
+        *reply.status_mut() = status;
+        Ok(reply)
+    }
+}

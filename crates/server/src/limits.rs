@@ -1,0 +1,89 @@
+//! Every bound of the server, one constant each, with its reason.
+//!
+//! A client that keeps to them notices none; one that does not is told which it broke.
+
+use std::time::Duration;
+
+// Connections, at every door.
+
+/// Connections to one door at a time: a few hundred megabytes at the worst, and far below what a
+/// system hands out in file descriptors once its limit is raised.
+pub(crate) const CONNECTIONS_MAX: usize = 20_000;
+
+/// Connections that are in the middle of a TLS handshake: these cost processor time before anybody
+/// knows who is there.
+pub(crate) const HANDSHAKES_MAX: usize = 256;
+
+/// For a TLS handshake: five round trips to the other end of the world.
+pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+
+/// Connections that the system keeps for us while we are busy.
+pub(crate) const BACKLOG: u32 = 4_096;
+
+/// How long accepting pauses when the system has no descriptor left: long enough not to spin, short
+/// enough for nobody to notice.
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// How often certificate files are looked at, and what is held for too long is let go.
+pub(crate) const CHORES_EVERY: Duration = Duration::from_secs(1);
+
+/// The most bytes of a certificate, key or token file: longer ones are something else.
+pub(crate) const SECRET_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Tokens in a token file: each is compared with every one that is shown.
+pub(crate) const TOKENS_MAX: usize = 256;
+
+/// The least bytes of a token: 16 random letters are out of reach for guessing.
+pub(crate) const TOKEN_BYTES_MIN: usize = 16;
+
+// HTTP.
+
+/// For the head of a request, from its first byte; a keep-alive connection that says nothing is
+/// closed after that as well.
+pub(crate) const HTTP_HEAD_TIME: Duration = Duration::from_secs(30);
+
+/// For the body of a request.
+pub(crate) const HTTP_BODY_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes of a request's head: as many as other servers accept.
+pub(crate) const HTTP_HEAD_BYTES_MAX: usize = 32 << 10;
+
+/// The same on HTTP/2, where it is the frames' own count.
+pub(crate) const HTTP2_HEAD_BYTES_MAX: u32 = 32 << 10;
+
+/// A connection on which nothing comes and nothing goes is closed after this.
+pub(crate) const HTTP_IDLE_TIME: Duration = Duration::from_secs(75);
+
+/// Headers of a request.
+pub(crate) const HTTP_HEADERS_MAX: usize = 100;
+
+/// Bytes of a request's body: a batch of the most checks, each with ten headers.
+pub(crate) const HTTP_BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Streams that are open on one HTTP/2 connection at a time.
+pub(crate) const HTTP2_STREAMS_MAX: u32 = 200;
+
+/// Checks in one batch: a hundred microseconds of work, or one round trip to Redis each.
+pub(crate) const BATCH_MAX: usize = 256;
+
+// What is held for callers.
+
+/// Admissions that are held for callers, as permits or for a refund: about a kilobyte each.
+pub(crate) const HELD_MAX: usize = 65_536;
+
+/// For how long a permit is held unless the caller says otherwise.
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
+
+/// For how long it is held at most without being renewed.
+pub(crate) const LEASE_MAX: Duration = Duration::from_secs(3_600);
+
+/// For how long a receipt can be used.
+pub(crate) const RECEIPT_TIME: Duration = Duration::from_secs(600);
+
+/// How far a manual clock goes in one step: a year.
+pub(crate) const CLOCK_STEP_MAX: Duration = Duration::from_secs(366 * 86_400);
+
+// Metrics.
+
+/// Rules that have series of their own; what is beyond them is told in sum.
+pub(crate) const METRIC_RULES_MAX: usize = 500;

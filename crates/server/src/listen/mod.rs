@@ -1,0 +1,63 @@
+//! Connections: bound, accepted, counted, met with TLS, and let finish when it is time to stop.
+//!
+//! A door only sees a stream of bytes and who is at its other end.
+
+mod accept;
+mod idle;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket};
+
+use crate::auth::Visitor;
+use crate::limits;
+use crate::stop::Stop;
+use crate::tls::{Offer, Tls};
+
+pub(crate) use self::accept::accept;
+pub(crate) use self::idle::Idle;
+
+/// A stream of bytes, encrypted or not.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
+
+/// What talks to whoever is at the other end of a connection.
+pub(crate) trait Door: Clone + Send + Sync + 'static {
+    /// What it offers in a TLS handshake.
+    const OFFER: Offer;
+
+    /// Talks until the connection ends, or until it is time to stop and nothing is under way.
+    fn serve<S: Stream>(
+        &self,
+        stream: S,
+        visitor: Visitor,
+        stop: Stop,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// There is one connection more, or one less.
+    fn connections(&self, change: i64);
+}
+
+/// An address that a door listens on.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) listener: TcpListener,
+    pub(crate) tls: Option<Arc<Tls>>,
+}
+
+/// Binds an address. Nobody is accepted yet, but who connects is kept waiting rather than refused.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let bound = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(limits::BACKLOG)
+    };
+    bound().map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+    })
+}

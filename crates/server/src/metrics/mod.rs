@@ -1,0 +1,187 @@
+//! What the server counts about itself, as Prometheus reads it.
+//!
+//! Counting is an addition to an atomic; everything else happens when somebody asks. Series are
+//! bounded: beyond so many rules, the rest is told in sum.
+
+mod histogram;
+mod text;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use tidegate_core::{Span, Tick};
+use tidegate_gate::Gate;
+use tidegate_store::{Clock as _, SystemClock};
+
+use self::histogram::Histogram;
+pub(crate) use self::text::MEDIA_TYPE;
+use self::text::{Kind, Text};
+
+/// One wire protocol of the server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum DoorName {
+    Http,
+    Grpc,
+    Resp,
+}
+
+/// Counts of the server.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    clock: SystemClock,
+    doors: [DoorCounts; 3],
+    reloads: Outcomes,
+    snapshots: Outcomes,
+    snapshot_at: AtomicU64,
+}
+
+/// Counts of one door.
+#[derive(Debug, Default)]
+struct DoorCounts {
+    connections: AtomicI64,
+    latency: Histogram,
+}
+
+/// How often something went well, and how often it did not.
+#[derive(Debug, Default)]
+struct Outcomes {
+    good: AtomicU64,
+    bad: AtomicU64,
+}
+
+impl DoorName {
+    const ALL: [DoorName; 3] = [DoorName::Http, DoorName::Grpc, DoorName::Resp];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            DoorName::Http => "http",
+            DoorName::Grpc => "grpc",
+            DoorName::Resp => "resp",
+        }
+    }
+}
+
+impl Metrics {
+    /// When something begins that [`Metrics::answered`] ends.
+    pub(crate) fn begun(&self) -> Tick {
+        self.clock.now()
+    }
+
+    /// So many requests, which began together, have been answered.
+    pub(crate) fn answered(&self, door: DoorName, begun: Tick, requests: u64) {
+        let latency = self.clock.now().since(begun);
+        self.doors[door as usize].latency.add(latency, requests);
+    }
+
+    /// There is one connection more, or one less.
+    pub(crate) fn connections(&self, door: DoorName, change: i64) {
+        self.doors[door as usize].connections.fetch_add(change, Ordering::Relaxed);
+    }
+
+    /// A policy was put in force, or was wrong.
+    pub(crate) fn reloaded(&self, is_done: bool) {
+        self.reloads.add(is_done);
+    }
+
+    /// A snapshot was taken, or could not be.
+    pub(crate) fn snapshot(&self, is_saved: bool) {
+        self.snapshots.add(is_saved);
+        if is_saved {
+            self.snapshot_at.store(self.clock.now().get(), Ordering::Relaxed);
+        }
+    }
+
+    /// Everything, in Prometheus's text format.
+    pub(crate) fn exposition(&self, gate: &Gate) -> String {
+        let mut text = Text::default();
+        text.family("tidegate_build_info", Kind::Gauge, "The version that runs.");
+        text.value(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+        self.write_doors(&mut text);
+        write_rules(&mut text, gate);
+        write_store(&mut text, gate);
+        self.reloads.write(
+            &mut text,
+            ("tidegate_reloads_total", "Policies that were put in force, or kept out."),
+            ["done", "kept"],
+        );
+        self.snapshots.write(
+            &mut text,
+            ("tidegate_snapshots_total", "Snapshots that were saved, or could not be."),
+            ["saved", "failed"],
+        );
+        let at = self.snapshot_at.load(Ordering::Relaxed);
+        if at != 0 {
+            let help = "Seconds since the last snapshot was saved.";
+            text.family("tidegate_snapshot_age_seconds", Kind::Gauge, help);
+            text.value(&[], self.clock.now().since(Tick::from_micros(at)).get() / 1_000_000);
+        }
+        text.into()
+    }
+
+    fn write_doors(&self, text: &mut Text) {
+        let doors = || DoorName::ALL.into_iter().zip(&self.doors);
+        text.family("tidegate_connections", Kind::Gauge, "Connections that are open, by door.");
+        for (door, counts) in doors() {
+            let open = counts.connections.load(Ordering::Relaxed).max(0);
+            text.value(&[("door", door.name())], open.unsigned_abs());
+        }
+        let help = "Requests that were answered, by door.";
+        text.family("tidegate_door_requests_total", Kind::Counter, help);
+        for (door, counts) in doors() {
+            text.value(&[("door", door.name())], counts.latency.count());
+        }
+        let help = "From a request that has been read to its answer, by door.";
+        text.family("tidegate_door_latency_seconds", Kind::Histogram, help);
+        for (door, counts) in doors() {
+            text.histogram(&[("door", door.name())], &counts.latency.read());
+        }
+    }
+}
+
+impl Outcomes {
+    fn add(&self, is_good: bool) {
+        let count = if is_good { &self.good } else { &self.bad };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn write(&self, text: &mut Text, (name, help): (&str, &str), [good, bad]: [&str; 2]) {
+        text.family(name, Kind::Counter, help);
+        text.value(&[("outcome", good)], self.good.load(Ordering::Relaxed));
+        text.value(&[("outcome", bad)], self.bad.load(Ordering::Relaxed));
+    }
+}
+
+/// What each rule said.
+fn write_rules(text: &mut Text, gate: &Gate) {
+    let mut counts = gate.counts();
+    if crate::limits::METRIC_RULES_MAX < counts.len() {
+        let rest = counts.split_off(crate::limits::METRIC_RULES_MAX);
+        let mut sum = tidegate_gate::RuleCounts::default();
+        rest.iter().for_each(|(_, counts)| sum += *counts);
+        counts.push(("(others)".to_owned(), sum));
+    }
+    let help = "What rules said of requests. Every rule that judges a request counts it.";
+    text.family("tidegate_decisions_total", Kind::Counter, help);
+    for (rule, counts) in &counts {
+        let verdicts =
+            [("allow", counts.allowed), ("delay", counts.delayed), ("deny", counts.denied)];
+        for (verdict, count) in verdicts {
+            text.value(&[("rule", rule), ("verdict", verdict)], count);
+        }
+    }
+    let help = "Requests that rules in shadow would have refused.";
+    text.family("tidegate_shadow_denied_total", Kind::Counter, help);
+    for (rule, counts) in &counts {
+        text.value(&[("rule", rule)], counts.shadow_denied);
+    }
+}
+
+fn write_store(text: &mut Text, gate: &Gate) {
+    text.family("tidegate_keys", Kind::Gauge, "Keys that are remembered in this process.");
+    text.value(&[], gate.keys() as u64);
+}
+
+/// A span in seconds, as Prometheus wants it.
+fn seconds(span: Span) -> String {
+    let micros = span.get();
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}

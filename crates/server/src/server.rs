@@ -1,0 +1,218 @@
+//! The server: doors that are bound first, opened together and closed together.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_gate::{Gate, Reloaded, Watch};
+use tidegate_store::ManualClock;
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::auth::Guard;
+use crate::desk::Desk;
+use crate::http::HttpDoor;
+use crate::limits;
+use crate::listen::{self, Door, Listening};
+use crate::stop::{Stop, Stopper};
+use crate::tls::{Tls, TlsError, TlsFiles};
+
+/// How a server is run.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where HTTP is spoken; nowhere, if nothing is said. So with the others.
+    pub http: Option<SocketAddr>,
+    /// Where Envoy's rate limit service is.
+    pub grpc: Option<SocketAddr>,
+    /// Where the Redis protocol is spoken.
+    pub resp: Option<SocketAddr>,
+    /// Certificates, for all doors.
+    pub tls: Option<TlsFiles>,
+    /// Who may do what.
+    pub guard: Guard,
+    /// The gate's clock, if it is one that is moved by hand.
+    pub manual: Option<Arc<ManualClock>>,
+    /// The policy's file or folder, to be watched.
+    pub policy: Option<PathBuf>,
+    /// How long to go on while `/readyz` already says no: until those who balance load have looked.
+    pub drain_delay: Duration,
+    /// How long what is under way may take when it is time to stop.
+    pub drain: Duration,
+}
+
+/// A server that is bound: who connects is kept waiting until it runs.
+#[derive(Debug)]
+pub struct Server {
+    desk: Arc<Desk>,
+    bound: Bound,
+    tls: Option<Arc<Tls>>,
+    settings: Settings,
+}
+
+/// The sockets of the doors.
+#[derive(Debug)]
+struct Bound {
+    http: Option<TcpListener>,
+    grpc: Option<TcpListener>,
+    resp: Option<TcpListener>,
+}
+
+/// Where the doors are, once they are bound.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Addresses {
+    /// HTTP.
+    pub http: Option<SocketAddr>,
+    /// Envoy's rate limit service.
+    pub grpc: Option<SocketAddr>,
+    /// The Redis protocol.
+    pub resp: Option<SocketAddr>,
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ended {
+    /// Everything that was under way was finished.
+    Cleanly,
+    /// Some connections had to be cut off.
+    InTheMiddle,
+}
+
+impl Default for Settings {
+    /// No door, no TLS, no tokens; ten seconds to finish.
+    fn default() -> Settings {
+        Settings {
+            http: None,
+            grpc: None,
+            resp: None,
+            tls: None,
+            guard: Guard::default(),
+            manual: None,
+            policy: None,
+            drain_delay: Duration::ZERO,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Server {
+    /// Binds the doors. To be called within a Tokio runtime.
+    pub fn bind(gate: Gate, mut settings: Settings) -> Result<Server, ServeError> {
+        let tls = settings.tls.take().map(Tls::new).transpose().map_err(ServeError::Tls)?;
+        let bind = |address: Option<SocketAddr>| address.map(listen::bind).transpose();
+        let bound = Bound {
+            http: bind(settings.http).map_err(ServeError::Bind)?,
+            grpc: bind(settings.grpc).map_err(ServeError::Bind)?,
+            resp: bind(settings.resp).map_err(ServeError::Bind)?,
+        };
+        let (guard, manual) = (std::mem::take(&mut settings.guard), settings.manual.take());
+        let desk = Arc::new(Desk::new(gate, guard, manual, settings.policy.clone()));
+        Ok(Server { desk, bound, tls: tls.map(Arc::new), settings })
+    }
+
+    /// Where the doors are.
+    pub fn addresses(&self) -> Addresses {
+        let address = |listener: &Option<TcpListener>| listener.as_ref()?.local_addr().ok();
+        let Bound { http, grpc, resp } = &self.bound;
+        Addresses { http: address(http), grpc: address(grpc), resp: address(resp) }
+    }
+
+    /// Serves until `stop` is done, then finishes what is under way.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Ended, ServeError> {
+        let Server { desk, bound, tls, settings } = self;
+        let (stopper, asked) = Stopper::new();
+        let _watch = watch(&desk)?;
+        let _chores = Chores(tokio::spawn(chores(Arc::clone(&desk), tls.clone())));
+        let mut doors = Doors { doors: JoinSet::new(), tls, asked, drain: settings.drain };
+        doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), None));
+        let _ = (bound.grpc, bound.resp);
+        desk.set_ready(true);
+        stop.await;
+        desk.set_ready(false);
+        tokio::time::sleep(settings.drain_delay).await;
+        stopper.stop();
+        let all_did = doors.doors.join_all().await.into_iter().all(|did| did);
+        Ok(if all_did { Ended::Cleanly } else { Ended::InTheMiddle })
+    }
+}
+
+/// The doors that are open.
+struct Doors {
+    doors: JoinSet<bool>,
+    tls: Option<Arc<Tls>>,
+    asked: Stop,
+    drain: Duration,
+}
+
+impl Doors {
+    fn open(&mut self, listener: Option<TcpListener>, door: impl Door) {
+        let Some(listener) = listener else { return };
+        let listening = Listening { listener, tls: self.tls.clone() };
+        self.doors.spawn(listen::accept(listening, door, self.asked.clone(), self.drain));
+    }
+}
+
+/// Watches the policy's file, if there is one.
+fn watch(desk: &Arc<Desk>) -> Result<Option<Watch>, ServeError> {
+    let Some(policy) = &desk.policy else { return Ok(None) };
+    let told = Arc::clone(desk);
+    let watch = desk.gate.watch(policy, move |reloaded| {
+        told.metrics.reloaded(matches!(reloaded, Reloaded::Done { .. }));
+    });
+    watch.map(Some).map_err(ServeError::Watch)
+}
+
+/// What has to be done again and again, until it is dropped.
+struct Chores(JoinHandle<()>);
+
+impl Drop for Chores {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn chores(desk: Arc<Desk>, tls: Option<Arc<Tls>>) {
+    let mut turn = tokio::time::interval(limits::CHORES_EVERY);
+    let mut last_error = String::new();
+    loop {
+        turn.tick().await;
+        desk.held.let_go(desk.gate.now());
+        let Some(tls) = &tls else { continue };
+        match tls.look_again() {
+            Ok(false) => {}
+            Ok(true) => tracing::info!("the certificates were reloaded"),
+            // Once, not every second.
+            Err(error) if error.to_string() != last_error => {
+                last_error = error.to_string();
+                tracing::error!(error = last_error, "the old certificates stay in use");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Why a server cannot run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// A door cannot be bound.
+    Bind(io::Error),
+    /// TLS cannot be had.
+    Tls(TlsError),
+    /// The policy's file cannot be watched.
+    Watch(io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServeError::Bind(error) => error.fmt(f),
+            ServeError::Tls(error) => error.fmt(f),
+            ServeError::Watch(error) => write!(f, "the policy cannot be watched: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
