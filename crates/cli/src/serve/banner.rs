@@ -17,7 +17,7 @@ pub(super) fn banner(at: Addresses, policy: &str, store: &str) -> String {
     if let Some(at) = at.http {
         let _ = writeln!(
             text,
-            "  curl http://{at}/v1/check -d '{{\"path\":\"/search\",\"ip\":\"192.0.2.1\"}}'"
+            "  curl --json '{{\"path\":\"/search\",\"ip\":\"192.0.2.1\"}}' http://{at}/v1/check"
         );
     }
     if let Some(at) = at.resp {
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_closed_door_is_not_to_be_tried() {
         let text = banner(at("127.0.0.1:1"), "sample", "memory");
-        assert!(text.contains("curl http://127.0.0.1:1/v1/check"));
+        assert!(text.contains("http://127.0.0.1:1/v1/check"));
         assert!(text.contains("redis-cli -h 127.0.0.1 -p 2 "));
         assert!(text.contains("grpc  off") && !text.contains("grpcurl"));
     }

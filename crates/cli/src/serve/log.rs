@@ -1,5 +1,7 @@
 //! Log lines, for people or as JSON, on the standard error.
 
+use std::io::IsTerminal as _;
+
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt;
 
@@ -14,6 +16,7 @@ pub(super) fn start(form: LogForm, level: LogLevel) {
         LogLevel::Debug => LevelFilter::DEBUG,
     };
     let lines = fmt().with_max_level(level).with_writer(std::io::stderr);
+    let lines = lines.with_ansi(std::io::stderr().is_terminal());
     // Somebody who has set this up already, in a test, keeps it.
     let _ = match form {
         LogForm::Human => lines.with_target(false).try_init(),

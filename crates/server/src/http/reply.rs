@@ -1,7 +1,7 @@
 //! Responses: JSON, and problems in words that say what to do.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde::Serialize;
@@ -15,11 +15,19 @@ pub(super) type Reply = Response<Full<Bytes>>;
 pub(super) struct Problem {
     status: StatusCode,
     detail: String,
+    /// The methods that would be accepted.
+    allow: Option<HeaderValue>,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
-        Problem { status, detail: detail.into() }
+        Problem { status, detail: detail.into(), allow: None }
+    }
+
+    /// The same, saying which methods would be accepted.
+    pub(super) fn allowing(mut self, methods: &str) -> Problem {
+        self.allow = HeaderValue::from_str(methods).ok();
+        self
     }
 
     /// What was sent cannot be read, or makes no sense.
@@ -42,6 +50,7 @@ impl Problem {
         let mut reply = Response::new(Full::from(problem.to_string()));
         *reply.status_mut() = self.status;
         set_type(&mut reply, tidegate_gate::Admission::PROBLEM_TYPE);
+        reply.headers_mut().extend(self.allow.map(|methods| (ALLOW, methods)));
         reply
     }
 }

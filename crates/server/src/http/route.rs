@@ -68,7 +68,7 @@ impl Route {
             return Err(Problem::new(StatusCode::NOT_FOUND, wrong));
         }
         let wrong = format!("`{path}` takes {}", accepted.join(" and "));
-        Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, wrong))
+        Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, wrong).allowing(&accepted.join(", ")))
     }
 
     /// What one has to be to ask for it.
