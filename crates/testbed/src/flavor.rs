@@ -1,10 +1,11 @@
 //! Which program to run, and where it is.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::{env, iter};
 
 use anyhow::{Context as _, Result};
+
+use crate::installed;
 
 /// Which program to run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,11 +35,7 @@ impl Flavor {
     /// Where the program is: in the folder that `TIDEGATE_SERVERS` names, in cargo's target folder
     /// where `cargo xtask servers` puts it, or in `PATH`.
     pub fn binary(self) -> Result<PathBuf> {
-        let name = self.program();
-        let mut candidates = folders().into_iter().map(|folder| folder.join(name));
-        candidates.find(|path| path.is_file()).with_context(|| {
-            format!("there is no `{name}` here; install it: `cargo xtask servers`")
-        })
+        installed::find(self.program())
     }
 
     /// What the program says its version is.
@@ -60,27 +57,6 @@ impl Flavor {
     }
 }
 
-fn folders() -> Vec<PathBuf> {
-    let named = env::var_os("TIDEGATE_SERVERS").map(PathBuf::from);
-    // A test runs from within cargo's target folder, wherever that is.
-    let around = above(env::current_exe().ok(), "servers");
-    let package = above(env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from), "target/servers");
-    let here = above(env::current_dir().ok(), "target/servers");
-    let path = env::var_os("PATH").unwrap_or_default();
-    let path: Vec<PathBuf> = env::split_paths(&path).collect();
-    named.into_iter().chain(around).chain(package).chain(here).chain(path).collect()
-}
-
-/// `folder` beside `start` and beside every folder above it.
-fn above(start: Option<PathBuf>, folder: &str) -> Vec<PathBuf> {
-    let start = start.unwrap_or_default();
-    iter::successors(start.parent(), |path| path.parent())
-        .chain(iter::once(start.as_path()))
-        .filter(|path| path.is_absolute())
-        .map(|path: &Path| path.join(folder))
-        .collect()
-}
-
 fn version_in(text: &str) -> Option<Version> {
     let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
     let mut parts = version.split('.').map(|part| part.parse::<u16>().ok());
@@ -97,13 +73,5 @@ mod tests {
         assert_eq!(version_in(redis), Some((7, 0, 15)));
         assert_eq!(version_in("Valkey server v=9.1.2 sha=13710afe:0"), Some((9, 1, 2)));
         assert_eq!(version_in("something else"), None);
-    }
-
-    #[test]
-    fn folders_above_are_looked_into() {
-        let found = above(Some("/a/b".into()), "target/servers");
-        let wanted = ["/a/target/servers", "/target/servers", "/a/b/target/servers"];
-        assert_eq!(found, wanted.map(PathBuf::from));
-        assert!(above(None, "target/servers").is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! Ends a server whose owner was killed, and could drop nothing.
 //!
 //! A shell waits on a pipe that only our process holds open. When that closes, whatever the
-//! reason, it kills the server and removes its folder. Asking the system to signal the server when
-//! its parent dies would need unsafe code, and would mean the thread that started it.
+//! reason, it kills the server's group and removes its folder. Asking the system to signal the
+//! server when its parent dies would need unsafe code, and would mean the thread that started it.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -17,6 +17,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
+    /// Guards the process that leads the group of that number.
     pub(crate) fn over(pid: u32, folder: &Path) -> Result<Guard> {
         let mut command = Command::new("sh");
         command.args(["-c", SCRIPT, "guard", &pid.to_string()]).arg(folder);
@@ -36,4 +37,4 @@ impl Drop for Guard {
     }
 }
 
-const SCRIPT: &str = r#"read -r _; kill -KILL "$1"; rm -rf -- "$2""#;
+const SCRIPT: &str = r#"read -r _; kill -KILL "-$1"; rm -rf -- "$2""#;

@@ -1,18 +1,16 @@
 //! One server: a process in a folder of its own, on a port of its own.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::process::CommandExt as _;
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::folder::Folder;
-use crate::guard::Guard;
 use crate::port::Port;
 use crate::resp::Client;
+use crate::running::{Running, end_of};
 use crate::settings::{Mode, Ports};
 use crate::{Flavor, Reply, ServerBuilder, wait};
 
@@ -25,13 +23,6 @@ pub struct Server {
     port: Port,
     tls_port: Option<Port>,
     folder: Folder,
-}
-
-/// A process and what ends it when we cannot.
-#[derive(Debug)]
-struct Running {
-    guard: Option<Guard>,
-    child: Child,
 }
 
 impl Server {
@@ -96,9 +87,7 @@ impl Server {
     ///
     /// If it is down.
     pub fn pause(&self) {
-        let paused = self.signal(Signal::STOP).and_then(|pid| {
-            wait::until(STATE_WITHIN, "the server stands still", || is_stopped(pid))
-        });
+        let paused = self.up().and_then(Running::pause);
         assert!(paused.is_ok(), "cannot pause a server: {paused:?}");
     }
 
@@ -108,7 +97,7 @@ impl Server {
     ///
     /// If it is down.
     pub fn resume(&self) {
-        let resumed = self.signal(Signal::CONT);
+        let resumed = self.up().and_then(Running::resume);
         assert!(resumed.is_ok(), "cannot resume a server: {resumed:?}");
     }
 
@@ -179,41 +168,25 @@ impl Server {
         });
         match answered {
             Ok(true) => Ok(()),
-            Ok(false) => Err(anyhow!("the server ended; the end of its log:\n{}", self.log_end())),
+            Ok(false) => {
+                Err(anyhow!("the server ended; the end of its log:\n{}", end_of(&self.log())))
+            }
             Err(error) => {
-                Err(error.context(format!("the end of the server's log:\n{}", self.log_end())))
+                Err(error.context(format!("the end of the server's log:\n{}", end_of(&self.log()))))
             }
         }
     }
 
     fn spawn(&mut self) -> Result<()> {
         let binary = self.builder.flavor.binary()?;
-        let log = self.open_log()?;
         let mut command = Command::new(&binary);
-        command.current_dir(self.folder.path()).arg(CONFIGURATION);
+        command.arg(CONFIGURATION);
         if self.builder.mode == Mode::Sentinel {
             command.arg("--sentinel");
         }
-        // In a group of its own, so that interrupting the tests leaves the ending to its guard.
-        command.process_group(0);
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child =
-            command.spawn().with_context(|| format!("`{}` does not start", binary.display()))?;
-        let running = self.running.insert(Running { guard: None, child });
-        running.guard = Some(Guard::over(running.child.id(), self.folder.path())?);
+        let folder = self.folder.path();
+        self.running = Some(Running::spawn(&mut command, folder, &folder.join(LOG))?);
         Ok(())
-    }
-
-    fn open_log(&self) -> Result<File> {
-        let path = self.folder.path().join(LOG);
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        file.with_context(|| format!("cannot write `{}`", path.display()))
-    }
-
-    fn log_end(&self) -> String {
-        let log = self.log();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
     fn run_bytes(&self, within: Duration, args: &[&[u8]]) -> Result<Reply> {
@@ -225,41 +198,9 @@ impl Server {
         client.call(args)
     }
 
-    fn signal(&self, signal: Signal) -> Result<Pid> {
-        let running = self.running.as_ref().context("the server is down; restart it first")?;
-        ensure!(!running.has_ended(), "the server has ended; restart it first");
-        kill_process(running.pid(), signal)?;
-        Ok(running.pid())
+    fn up(&self) -> Result<&Running> {
+        self.running.as_ref().context("the server is down; restart it first")
     }
-}
-
-impl Running {
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
-    }
-
-    /// Looks without reaping, so that nobody gets its number while we still use it.
-    fn has_ended(&self) -> bool {
-        has_changed(self.pid(), WaitIdOptions::EXITED)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.guard = None;
-        // Fails only when it has ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-fn is_stopped(pid: Pid) -> bool {
-    has_changed(pid, WaitIdOptions::STOPPED)
-}
-
-fn has_changed(pid: Pid, to: WaitIdOptions) -> bool {
-    let options = to | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
 }
 
 fn accepted(reply: Reply, what: &str) -> Result<Reply> {
@@ -271,9 +212,7 @@ fn accepted(reply: Reply, what: &str) -> Result<Reply> {
 
 const CONFIGURATION: &str = "server.conf";
 const LOG: &str = "server.log";
-const LOG_LINES: usize = 20;
 const PORTS_TRIED: usize = 5;
 const REPLY_WITHIN: Duration = Duration::from_secs(5);
 const PING_WITHIN: Duration = Duration::from_millis(500);
 const START_WITHIN: Duration = Duration::from_secs(20);
-const STATE_WITHIN: Duration = Duration::from_secs(5);

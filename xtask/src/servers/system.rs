@@ -1,59 +1,95 @@
-//! Programs from the system's packages.
+//! Programs from the system's packages. None of them becomes a service.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
-use super::{find, output};
+use super::{find, output, quiet};
 
 /// One program, what brings it, and what it is for.
 struct Need {
     program: &'static str,
     package: &'static str,
     why: &'static str,
+    without: Without,
 }
 
-const NEEDS: [Need; 2] = [
-    Need { program: "redis-server", package: "redis-server", why: "tests run real servers" },
-    Need { program: "openssl", package: "openssl", why: "tests make certificates for TLS" },
+/// What becomes of the tests without a program.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Without {
+    /// Most of them would fail.
+    Stop,
+    /// Those that run it say that they are skipped.
+    Skip,
+}
+
+const NEEDS: [Need; 10] = [
+    stop("redis-server", "redis-server", "tests run real servers"),
+    stop("openssl", "openssl", "tests make certificates for TLS"),
+    skip("nginx", "nginx", "tests run deploy/nginx"),
+    skip("haproxy", "haproxy", "tests run deploy/haproxy"),
+    skip("caddy", "caddy", "tests run deploy/caddy"),
+    skip("promtool", "prometheus", "tests run the rules in deploy/prometheus"),
+    skip("curl", "curl", "tests run the commands that we print"),
+    skip("pip3", "python3-pip", "it fetches other programs that tests run"),
+    skip("node", "nodejs", "tests run clients of Redis"),
+    skip("npm", "npm", "it fetches clients of Redis"),
 ];
 
-/// What only the measurement of the layer needs.
-const LOAD: [Need; 1] = [Need { program: "wrk", package: "wrk", why: "it makes the load" }];
+const fn stop(program: &'static str, package: &'static str, why: &'static str) -> Need {
+    Need { program, package, why, without: Without::Stop }
+}
 
-/// Installs what tests need.
-pub(super) fn install_missing() -> Result<()> {
-    for (need, path) in NEEDS.iter().zip(install_of(&NEEDS)?) {
-        println!("servers: {} is there: {}", need.program, path.display());
+const fn skip(program: &'static str, package: &'static str, why: &'static str) -> Need {
+    Need { program, package, why, without: Without::Skip }
+}
+
+/// What only the measurement of the layer needs.
+const LOAD: [Need; 1] = [stop("wrk", "wrk", "it makes the load")];
+
+/// Installs what tests need. `folder` is for what the installation itself needs.
+pub(super) fn install_missing(folder: &Path) -> Result<()> {
+    for (need, path) in NEEDS.iter().zip(install_of(&NEEDS, folder)?) {
+        match path {
+            Some(path) => println!("servers: {} is there: {}", need.program, path.display()),
+            None => {
+                println!("servers: without {}, tests will be skipped: {}", need.program, need.why);
+            }
+        }
     }
     Ok(())
 }
 
 /// Installs what a measurement under load needs. Says nothing if it is there: a measurement may be
 /// read by a machine.
-pub(super) fn install_load() -> Result<()> {
-    install_of(&LOAD).map(drop)
+pub(super) fn install_load(folder: &Path) -> Result<()> {
+    install_of(&LOAD, folder).map(drop)
 }
 
 /// Installs by `apt-get` what is not in `PATH`, or says what to install by hand.
-fn install_of(needs: &[Need]) -> Result<Vec<PathBuf>> {
+fn install_of(needs: &[Need], folder: &Path) -> Result<Vec<Option<PathBuf>>> {
     let missing: Vec<&Need> = needs.iter().filter(|need| find(need.program).is_none()).collect();
     if !missing.is_empty() {
-        if let Some(obstacle) = obstacle() {
-            bail!("{}", by_hand(&missing, obstacle));
+        match obstacle() {
+            None => install(&missing, folder)?,
+            Some(obstacle) => {
+                let message = by_hand(&missing, obstacle);
+                ensure!(missing.iter().all(|need| need.without == Without::Skip), "{message}");
+                println!("servers: {message}");
+                return Ok(needs.iter().map(|need| find(need.program)).collect());
+            }
         }
-        install(&missing)?;
     }
     let there = |need: &Need| {
         let path = find(need.program);
         path.with_context(|| format!("`{}` is still not in PATH; put it there", need.program))
     };
-    needs.iter().map(there).collect()
+    needs.iter().map(|need| there(need).map(Some)).collect()
 }
 
 /// Why we cannot install anything ourselves.
-fn obstacle() -> Option<&'static str> {
+pub(super) fn obstacle() -> Option<&'static str> {
     if find("apt-get").is_none() {
         return Some("there is no apt-get here");
     }
@@ -73,22 +109,16 @@ fn by_hand(missing: &[&Need], obstacle: &str) -> String {
     )
 }
 
-fn install(missing: &[&Need]) -> Result<()> {
+fn install(missing: &[&Need], folder: &Path) -> Result<()> {
     for need in missing {
         println!("servers: installing the package {}: {}", need.package, need.why);
     }
-    let had_service = service_is_up();
     // Old lists may do; if not, the next call says what is wrong.
     apt_get(&["update"]).unwrap_or_else(|error| println!("servers: {error:#}"));
-    let packages = missing.iter().map(|need| need.package);
-    let mut args = vec!["install", "--yes", "--no-install-recommends"];
-    args.extend(packages);
-    apt_get(&args)?;
-    if !had_service && service_is_up() {
-        println!("servers: stopping the service that came up with the package: tests start theirs");
-        output("service", &["redis-server".as_ref(), "stop".as_ref()])?;
-    }
-    Ok(())
+    let quiet = quiet::option(folder)?;
+    let mut args = vec!["-o", &quiet, "install", "--yes", "--no-install-recommends"];
+    args.extend(missing.iter().map(|need| need.package));
+    apt_get(&args)
 }
 
 fn apt_get(args: &[&str]) -> Result<()> {
@@ -100,18 +130,13 @@ fn apt_get(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the service of the Debian package runs: it writes its number there.
-fn service_is_up() -> bool {
-    Path::new("/run/redis/redis-server.pid").exists()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn who_cannot_install_is_told_what_to_install() {
-        let missing: Vec<&Need> = NEEDS.iter().collect();
+        let missing: Vec<&Need> = NEEDS.iter().take(2).collect();
         assert_eq!(
             by_hand(&missing, "only root may install packages"),
             "missing: `redis-server` (tests run real servers), \

