@@ -1,0 +1,249 @@
+//! The HTTP door, over real connections.
+
+mod world;
+
+use serde_json::{Value, json};
+use tidegate_core::Span;
+use tidegate_server::{Ended, Guard, Tokens};
+use tidegate_testbed::Http;
+
+use crate::world::{World, answer};
+
+const POLICY: &str = "
+identify: { client: [header:x-api-key, ip] }
+rules:
+  - { name: per-client, key: client, limit: 3/min }
+  - { name: uploads, match: { path: /upload }, key: client, algorithm: concurrency, limit: 1 in flight, lease: 10s }
+  - { name: watched, key: client, limit: 1/min, shadow: true }
+";
+
+fn verdict(answer: &(u16, Value)) -> &str {
+    assert_eq!(answer.0, 200, "{}", answer.1);
+    answer.1["verdict"].as_str().expect("a verdict")
+}
+
+#[test]
+fn a_check_is_a_decision() {
+    let world = World::new(POLICY);
+    let body = r#"{"path":"/a?b=c","ip":"192.0.2.1"}"#;
+    for remaining in [2, 1, 0] {
+        let told = world.post("/v1/check", body);
+        assert_eq!(verdict(&told), "allow");
+        assert_eq!(told.1["remaining"], remaining);
+    }
+    let refused = world.post("/v1/check", body);
+    assert_eq!(verdict(&refused), "deny");
+    assert_eq!(refused.1["retry_after_us"], 20_000_000);
+    assert_eq!(refused.1["rules"][0]["name"], "per-client");
+    world.clock.advance(Span::from_micros(19_999_999));
+    assert_eq!(verdict(&world.post("/v1/check", body)), "deny");
+    world.clock.advance(Span::from_micros(1));
+    assert_eq!(verdict(&world.post("/v1/check", body)), "allow");
+}
+
+#[test]
+fn a_batch_has_one_answer_each() {
+    let world = World::new(POLICY);
+    let one = json!({ "headers": { "X-Api-Key": "a" }, "cost": 2 });
+    let other = json!({ "headers": { "x-api-key": ["b", "a"] } });
+    let (status, told) =
+        world.post("/v1/check", &json!({ "checks": [one, one, other] }).to_string());
+    assert_eq!(status, 200);
+    let verdicts: Vec<&Value> =
+        told["answers"].as_array().expect("a list").iter().map(|it| &it["verdict"]).collect();
+    assert_eq!(verdicts, ["allow", "deny", "allow"]);
+}
+
+#[test]
+fn a_peek_takes_nothing() {
+    let world = World::new(POLICY);
+    for _ in 0..5 {
+        let told = world.post("/v1/peek", r#"{"ip":"192.0.2.1"}"#);
+        assert_eq!((verdict(&told), &told.1["remaining"]), ("allow", &json!(3)));
+    }
+    let look = world.post("/v1/check", r#"{"ip":"192.0.2.1","cost":0}"#);
+    assert_eq!((verdict(&look), &look.1["remaining"]), ("allow", &json!(3)));
+}
+
+#[test]
+fn a_receipt_is_good_for_one_refund() {
+    let world = World::new(POLICY);
+    let body = r#"{"ip":"192.0.2.1","cost":3,"receipt":true}"#;
+    let told = world.post("/v1/check", body);
+    let refund = json!({ "receipt": told.1["receipt"] }).to_string();
+    assert_eq!(verdict(&world.post("/v1/check", body)), "deny");
+    assert_eq!(world.post("/v1/refund", &refund), (200, json!({ "refunded": true })));
+    assert_eq!(world.post("/v1/refund", &refund), (200, json!({ "refunded": false })));
+    let again = world.post("/v1/check", body);
+    assert_eq!((verdict(&again), &again.1["remaining"]), ("allow", &json!(0)));
+}
+
+#[test]
+fn a_permit_is_held_renewed_and_released() {
+    let world = World::new(POLICY);
+    let body = r#"{"path":"/upload","ip":"192.0.2.1","lease_ms":60000}"#;
+    let told = world.post("/v1/acquire", body);
+    assert_eq!(verdict(&told), "allow");
+    assert_eq!(told.1["lease_us"], 10_000_000, "the policy's lease is shorter than what was asked");
+    assert_eq!(verdict(&world.post("/v1/acquire", body)), "deny");
+    let permit = json!({ "permit": told.1["permit"] }).to_string();
+    world.clock.advance(Span::from_secs(9));
+    let renewed = world.post("/v1/renew", &permit);
+    assert_eq!(renewed, (200, json!({ "held": true, "lease_us": 10_000_000 })));
+    world.clock.advance(Span::from_secs(9));
+    assert_eq!(verdict(&world.post("/v1/acquire", body)), "deny", "it was renewed");
+    assert_eq!(world.post("/v1/release", &permit), (200, json!({ "released": true })));
+    assert_eq!(world.post("/v1/release", &permit), (200, json!({ "released": false })));
+    let next = world.post("/v1/acquire", body);
+    assert_eq!(verdict(&next), "allow");
+    world.clock.advance(Span::from_secs(10));
+    let late = json!({ "permit": next.1["permit"] }).to_string();
+    assert_eq!(world.post("/v1/renew", &late).0, 404, "it has lapsed");
+    assert_eq!(verdict(&world.post("/v1/acquire", body)), "allow");
+}
+
+#[test]
+fn a_reset_makes_fresh() {
+    let world = World::new(POLICY);
+    let body = r#"{"ip":"192.0.2.1","cost":3}"#;
+    assert_eq!(verdict(&world.post("/v1/check", body)), "allow");
+    assert_eq!(verdict(&world.post("/v1/check", body)), "deny");
+    let reset = world.post("/v1/reset", r#"{"ip":"192.0.2.1","rule":"per-client"}"#);
+    assert_eq!(reset, (200, json!({ "reset": ["per-client"] })));
+    assert_eq!(verdict(&world.post("/v1/check", body)), "allow");
+}
+
+#[test]
+fn proxies_are_answered_in_their_own_way() {
+    let world = World::new("
+identify: { client: ip, trusted_proxies: [127.0.0.0/8] }
+rules: [{ name: logins, match: { method: POST, path: /login, host: a.example }, key: client, limit: 1/min }]
+");
+    let mut http = Http::connect(world.http()).unwrap();
+    let ask = [
+        ("x-forwarded-method", "POST"),
+        ("x-forwarded-uri", "/login?x"),
+        ("x-forwarded-host", "a.example"),
+        ("x-forwarded-for", "192.0.2.7"),
+        ("x-original-uri", "/elsewhere"),
+    ];
+    let passes = http.send("GET", "/v1/forward-auth", &ask, b"").unwrap();
+    assert_eq!(passes.status, 200);
+    assert_eq!(passes.header("ratelimit"), Some(r#""logins";r=0;t=60"#));
+    let refused = http.send("GET", "/v1/forward-auth", &ask, b"").unwrap();
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("60")));
+    assert_eq!(answer(&refused).1["error"], "rate_limit_exceeded");
+    let other: Vec<(&str, &str)> = ask.iter().map(|(name, value)| (*name, *value)).collect();
+    let nginx = http.send("GET", "/v1/auth-request", &other, b"").unwrap();
+    assert_eq!(nginx.status, 200, "this dialect is about another path");
+    assert_eq!(nginx.header("ratelimit"), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_why() {
+    let world = World::new(POLICY);
+    for (body, status, said) in [
+        ("{", 400, "EOF while parsing"),
+        (r#"{"pth":"/"}"#, 400, "unknown field `pth`"),
+        (r#"{"ip":"nowhere"}"#, 400, "invalid IP address"),
+        (r#"{"cost":-1}"#, 400, "invalid value"),
+        (r#"{"checks":[{"checks":[]}]}"#, 400, "is no batch"),
+        (r#"{"headers":{"a":1}}"#, 400, "OneOrMore"),
+    ] {
+        let (told, problem) = world.post("/v1/check", body);
+        assert_eq!(told, status, "{body}: {problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(said) || said == "OneOrMore", "{body}: {detail}");
+    }
+    assert_eq!(world.post("/v1/renew", r#"{"permit":"x"}"#).0, 404);
+    assert_eq!(world.post("/v1/acquire", r#"{"lease_ms":0}"#).0, 400);
+    let many = json!({ "checks": vec![json!({}); 257] }).to_string();
+    assert_eq!(world.post("/v1/check", &many).0, 413);
+    let giant = format!(r#"{{"path":"{}"}}"#, "a".repeat(2 << 20));
+    assert_eq!(world.post("/v1/check", &giant).0, 413);
+    let mut http = Http::connect(world.http()).unwrap();
+    let form = http.send("POST", "/v1/check", &[("content-type", "text/plain")], b"{}").unwrap();
+    assert_eq!(form.status, 415);
+    let wrong = http.send("DELETE", "/v1/clock", &[], b"").unwrap();
+    assert_eq!((wrong.status, wrong.header("allow")), (405, Some("GET, POST")));
+}
+
+#[test]
+fn a_manual_clock_is_moved_over_the_wire() {
+    let world = World::new(POLICY);
+    let moved = world.post("/v1/clock", r#"{"advance_us":1500000}"#);
+    assert_eq!(moved, (200, json!({ "now_us": 1_500_000, "manual": true })));
+    assert_eq!(world.post("/v1/clock", r#"{"advance_us":99999999999999}"#).0, 400);
+    let system = World::with(POLICY, |settings| settings.manual = None);
+    assert_eq!(system.post("/v1/clock", r#"{"advance_us":1}"#).0, 409);
+}
+
+#[test]
+fn tokens_open_doors() {
+    let tokens = "check 0123456789abcdef\nadmin fedcba9876543210";
+    let world = World::with(POLICY, |settings| {
+        settings.guard = Guard::with_tokens(Tokens::from_text(tokens).unwrap());
+    });
+    let mut http = Http::connect(world.http()).unwrap();
+    let mut send = |path: &str, name: &str, token: &str| {
+        let headers = [("content-type", "application/json"), (name, token)];
+        http.send("POST", path, &headers, b"{}").unwrap().status
+    };
+    assert_eq!(send("/v1/check", "x-other", "1"), 401);
+    assert_eq!(send("/v1/check", "authorization", "Bearer 0123456789abcdeX"), 401);
+    assert_eq!(send("/v1/check", "authorization", "Bearer 0123456789abcdef"), 200);
+    assert_eq!(send("/v1/check", "x-tidegate-token", "0123456789abcdef"), 200);
+    assert_eq!(send("/v1/reset", "x-tidegate-token", "0123456789abcdef"), 403);
+    assert_eq!(send("/v1/reset", "x-tidegate-token", "fedcba9876543210"), 200);
+    assert_eq!(send("/v1/forward-auth", "authorization", "Bearer 0123456789abcdef"), 401);
+    for open in ["/healthz", "/readyz", "/metrics", "/openapi.json"] {
+        assert_eq!(world.get(open).status, 200, "{open}");
+    }
+}
+
+#[test]
+fn metrics_say_what_rules_said() {
+    let world = World::new(POLICY);
+    for _ in 0..4 {
+        world.post("/v1/check", r#"{"ip":"192.0.2.1"}"#);
+    }
+    let page = String::from_utf8(world.get("/metrics").body).unwrap();
+    for line in [
+        r#"tidegate_decisions_total{rule="per-client",verdict="allow"} 3"#,
+        r#"tidegate_decisions_total{rule="per-client",verdict="deny"} 1"#,
+        r#"tidegate_shadow_denied_total{rule="watched"} 3"#,
+        r#"tidegate_connections{door="http"} 1"#,
+        "tidegate_keys 2",
+    ] {
+        assert!(page.lines().any(|it| it == line), "{line}\n{page}");
+    }
+}
+
+#[test]
+fn readiness_ends_before_the_door_closes() {
+    let mut world = World::with(POLICY, |settings| {
+        settings.drain_delay = std::time::Duration::from_millis(300);
+    });
+    let mut http = Http::connect(world.http()).unwrap();
+    assert_eq!(http.send("GET", "/readyz", &[], b"").unwrap().status, 200);
+    world.ask_to_stop();
+    let unready = |_: &()| http.send("GET", "/readyz", &[], b"").is_ok_and(|it| it.status == 503);
+    let mut unready = unready;
+    while !unready(&()) {}
+    assert_eq!(world.stop(), Ended::Cleanly);
+}
+
+#[test]
+fn every_route_is_documented() {
+    let world = World::new(POLICY);
+    let document = answer(&world.get("/openapi.json")).1;
+    let paths = document["paths"].as_object().expect("paths");
+    for (path, methods) in paths {
+        for method in methods.as_object().expect("methods").keys() {
+            let mut http = Http::connect(world.http()).unwrap();
+            let answered = http.send(&method.to_uppercase(), path, &[], b"").unwrap();
+            assert!(![404, 405].contains(&answered.status) || path == "/json", "{method} {path}");
+        }
+    }
+    assert_eq!(paths.len(), 16);
+}
