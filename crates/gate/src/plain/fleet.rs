@@ -31,7 +31,8 @@ fn key_of(key: &[&[u8]]) -> Option<FleetKey> {
         return None;
     }
     let made = match key {
-        [] => FleetKey::in_tenant("", &[] as &[&str]),
+        // A pair, which no text is.
+        [] => FleetKey::new(("", "")),
         [only] => FleetKey::new(Text(only)),
         [first, rest @ ..] => {
             let rest: SmallVec<[Text<'_>; 4]> = rest.iter().map(|part| Text(part)).collect();
