@@ -10,6 +10,7 @@ mod http;
 mod limits;
 mod listen;
 mod metrics;
+pub mod resp;
 mod secret;
 mod server;
 mod stop;

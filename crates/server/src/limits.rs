@@ -66,6 +66,53 @@ pub(crate) const HTTP2_STREAMS_MAX: u32 = 200;
 /// Checks in one batch: a hundred microseconds of work, or one round trip to Redis each.
 pub(crate) const BATCH_MAX: usize = 256;
 
+// The Redis protocol.
+
+/// Arguments of one command: a check with a hundred attributes has three hundred.
+pub(crate) const RESP_ARGUMENTS_MAX: usize = 512;
+
+/// Bytes of one argument: as much as most servers take for one header.
+pub(crate) const RESP_ARGUMENT_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes of one command as it stands on the wire. A client that never ends one holds so much.
+pub(crate) const RESP_COMMAND_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of one inline command: a line that a person types.
+pub(crate) const RESP_INLINE_BYTES_MAX: usize = 4 << 10;
+
+/// Bytes taken from a connection at once: a pipeline of 64 commands is a third of that.
+pub(crate) const RESP_READ_BYTES_MAX: usize = 16 << 10;
+
+/// Commands that one connection gets answered before others have their turn.
+pub(crate) const RESP_TURN_COMMANDS_MAX: usize = 512;
+
+/// Commands of one connection that wait for the store at the same time.
+pub(crate) const RESP_TURN_WAITING_MAX: usize = 64;
+
+/// Bytes of replies that are kept before they have to be taken: what goes on after that is
+/// read only when the client reads.
+pub(crate) const RESP_REPLY_BYTES_MAX: usize = 64 << 10;
+
+/// How long a client may take to read what it asked for.
+pub(crate) const RESP_WRITE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How often a connection is looked at, whether anything happens on it or not.
+pub(crate) const RESP_CHECK_EVERY: Duration = Duration::from_secs(30);
+
+/// Looks at which a connection in the middle of a command is given up: a command takes at most
+/// a minute to arrive.
+pub(crate) const RESP_SLOW_CHECKS: u32 = 2;
+
+/// Looks at which a silent connection is given up: after ten minutes. Pools keep idle ones for
+/// some minutes.
+pub(crate) const RESP_IDLE_CHECKS: u32 = 20;
+
+/// Limits that a connection remembers by their parameters; another one is looked up.
+pub(crate) const RESP_LIMITS_KNOWN_MAX: usize = 8;
+
+/// Bytes of a name that a client gives itself.
+pub(crate) const RESP_NAME_BYTES_MAX: usize = 64;
+
 // What is held for callers.
 
 /// Admissions that are held for callers, as permits or for a refund: about a kilobyte each.

@@ -17,6 +17,7 @@ use crate::desk::Desk;
 use crate::http::HttpDoor;
 use crate::limits;
 use crate::listen::{self, Door, Listening};
+use crate::resp::RespDoor;
 use crate::stop::{Stop, Stopper};
 use crate::tls::{Tls, TlsError, TlsFiles};
 
@@ -127,7 +128,8 @@ impl Server {
         let _chores = Chores(tokio::spawn(chores(Arc::clone(&desk), tls.clone())));
         let mut doors = Doors { doors: JoinSet::new(), tls, asked, drain: settings.drain };
         doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), None));
-        let _ = (bound.grpc, bound.resp);
+        doors.open(bound.resp, RespDoor::new(Arc::clone(&desk)));
+        let _ = bound.grpc;
         desk.set_ready(true);
         stop.await;
         desk.set_ready(false);

@@ -1,0 +1,206 @@
+//! One connection: reads what is there, has it answered in turns, writes once a turn.
+//!
+//! An idle connection has no buffers: what arrives first meets the stack. Its timer goes off now
+//! and then whatever happens, and only counts: setting one for each command would cost more than
+//! the command.
+
+use std::future::poll_fn;
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::task::yield_now;
+use tokio::time::{Sleep, sleep, timeout};
+
+use super::session::Session;
+use super::turn::{Conversation, Ending};
+use super::waiting;
+use crate::desk::Desk;
+use crate::limits::{
+    RESP_CHECK_EVERY, RESP_IDLE_CHECKS, RESP_READ_BYTES_MAX, RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
+};
+use crate::metrics::DoorName;
+use crate::stop::Stop;
+
+/// Why a connection ended.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Closed {
+    /// The client went away.
+    ByClient,
+    /// It was silent for too long.
+    Idle,
+    /// What it sent is no command.
+    Misframed,
+    /// It said `QUIT`.
+    Quit,
+    /// It did not read what it asked for, or did not finish a command, in time.
+    Slow,
+    /// The server stops.
+    Stopped,
+}
+
+/// Serves one connection until it ends. When it is time to stop, what has arrived is still answered.
+pub(super) async fn serve<S>(stream: S, session: Session, desk: &Desk, stop: Stop) -> Closed
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut line = Line::new(stream, Conversation::new(session), stop.clone());
+    let closed = line.run(desk, stop).await;
+    // Whoever does not listen any more need not be told.
+    let _ = timeout(RESP_WRITE_DEADLINE, line.stream.shutdown()).await;
+    closed
+}
+
+/// A connection and what is on its way over it.
+struct Line<S> {
+    stream: S,
+    conversation: Conversation,
+    input: Vec<u8>,
+    out: Vec<u8>,
+    /// How often the timer went off since a command was complete.
+    quiet: u32,
+    stop: Stop,
+    /// Who is woken by the timer and by the stop already.
+    armed: Option<Waker>,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Heard {
+    Bytes,
+    End,
+    Stop,
+    Timer,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
+    fn new(stream: S, conversation: Conversation, stop: Stop) -> Line<S> {
+        let (input, out) = (Vec::new(), Vec::new());
+        Line { stream, conversation, input, out, quiet: 0, stop, armed: None }
+    }
+
+    async fn run(&mut self, desk: &Desk, mut stop: Stop) -> Closed {
+        let mut timer = pin!(sleep(RESP_CHECK_EVERY));
+        let mut stopped = pin!(stop.asked());
+        loop {
+            let heard =
+                poll_fn(|context| self.poll_heard(context, timer.as_mut(), stopped.as_mut())).await;
+            let closed = match heard {
+                Heard::Bytes => self.answer(desk).await,
+                Heard::End => Some(Closed::ByClient),
+                Heard::Stop => Some(self.finish(desk).await),
+                Heard::Timer => {
+                    timer.set(sleep(RESP_CHECK_EVERY));
+                    self.armed = None;
+                    self.overdue()
+                }
+            };
+            if let Some(closed) = closed {
+                return closed;
+            }
+        }
+    }
+
+    fn poll_heard(
+        &mut self,
+        context: &mut Context<'_>,
+        timer: Pin<&mut Sleep>,
+        stopped: Pin<&mut impl Future<Output = ()>>,
+    ) -> Poll<Heard> {
+        if let Poll::Ready(heard) = self.poll_read(context) {
+            return Poll::Ready(heard);
+        }
+        if self.input.is_empty() {
+            (self.input, self.out) = (Vec::new(), Vec::new());
+        }
+        // Both go on waking us: they are asked again only when there is something to hear.
+        let is_armed = self.armed.as_ref().is_some_and(|armed| armed.will_wake(context.waker()));
+        if is_armed && !timer.is_elapsed() && !self.stop.is_asked() {
+            return Poll::Pending;
+        }
+        if stopped.poll(context).is_ready() {
+            return Poll::Ready(Heard::Stop);
+        }
+        if timer.poll(context).is_ready() {
+            return Poll::Ready(Heard::Timer);
+        }
+        self.armed = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Takes what has arrived.
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+        let mut bytes = [MaybeUninit::uninit(); RESP_READ_BYTES_MAX];
+        let mut bytes = ReadBuf::uninit(&mut bytes);
+        match Pin::new(&mut self.stream).poll_read(context, &mut bytes) {
+            Poll::Ready(Ok(())) if !bytes.filled().is_empty() => {
+                self.input.extend_from_slice(bytes.filled());
+                Poll::Ready(Heard::Bytes)
+            }
+            Poll::Ready(_) => Poll::Ready(Heard::End),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Answers all that has been read; says so if that was the end.
+    async fn answer(&mut self, desk: &Desk) -> Option<Closed> {
+        loop {
+            let begun = desk.metrics.begun();
+            let turn = self.conversation.turn(desk, &self.input, &mut self.out);
+            if turn.used == self.input.len() {
+                self.input.clear();
+            } else {
+                self.input.drain(..turn.used);
+            }
+            if 0 < turn.commands {
+                self.quiet = 0;
+            }
+            if !turn.waiting.is_empty() {
+                waiting::settle(turn.waiting, &mut self.out).await;
+            }
+            desk.metrics.answered(DoorName::Resp, begun, turn.commands as u64);
+            if !self.out.is_empty() {
+                let sent = timeout(RESP_WRITE_DEADLINE, send(&mut self.stream, &self.out)).await;
+                self.out.clear();
+                match sent {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => return Some(Closed::ByClient),
+                    Err(_) => return Some(Closed::Slow),
+                }
+            }
+            match turn.ends {
+                Some(Ending::Misframed(_)) => return Some(Closed::Misframed),
+                Some(Ending::Quit) => return Some(Closed::Quit),
+                None if !turn.is_cut => return None,
+                // Others have their turn first.
+                None => yield_now().await,
+            }
+        }
+    }
+
+    /// Answers what has arrived by now, for the last time.
+    async fn finish(&mut self, desk: &Desk) -> Closed {
+        // What has arrived is known to the runtime only after it has looked.
+        yield_now().await;
+        let last = poll_fn(|context| Poll::Ready(self.poll_read(context))).await;
+        if last == Poll::Ready(Heard::Bytes) {
+            let _ = self.answer(desk).await;
+        }
+        Closed::Stopped
+    }
+
+    /// Whether the client has been silent for too long: sooner in the middle of a command.
+    fn overdue(&mut self) -> Option<Closed> {
+        self.quiet += 1;
+        if RESP_SLOW_CHECKS <= self.quiet && !self.input.is_empty() {
+            return Some(Closed::Slow);
+        }
+        (RESP_IDLE_CHECKS <= self.quiet).then_some(Closed::Idle)
+    }
+}
+
+async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> std::io::Result<()> {
+    stream.write_all(bytes).await?;
+    stream.flush().await
+}

@@ -1,0 +1,206 @@
+//! Bytes in, commands out: one pass, nothing copied, and no byte looked at again and again.
+//!
+//! What a check says depends only on the bytes before it, never on how they came in pieces, so a
+//! command that arrives byte by byte gives the same result as one that arrives whole.
+
+use std::fmt;
+
+use memchr::memchr;
+use smallvec::SmallVec;
+
+use super::inline;
+use crate::limits::{
+    RESP_ARGUMENT_BYTES_MAX, RESP_ARGUMENTS_MAX, RESP_COMMAND_BYTES_MAX, RESP_INLINE_BYTES_MAX,
+};
+
+/// The arguments of a command, its name first.
+pub type Arguments<'a> = SmallVec<[&'a [u8]; 8]>;
+
+/// A command as it was sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Frame<'a> {
+    /// None for a blank line, which asks for nothing and gets no reply.
+    pub arguments: Arguments<'a>,
+    /// How many bytes it took.
+    pub used: usize,
+}
+
+/// Reads commands from a buffer, and remembers how far it came in one that is not complete.
+#[derive(Debug, Default)]
+pub struct Frames {
+    /// Arguments that are to come in all; none is known of between commands.
+    count: usize,
+    /// Where the arguments that are there stand, from the start of the command.
+    spans: SmallVec<[(u32, u32); 8]>,
+    /// How far the command has been read.
+    at: usize,
+}
+
+/// Why a connection cannot go on: where the next command begins is not known.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Misframed {
+    /// The number of arguments is none, or too large.
+    Arguments,
+    /// The length of an argument is none, or too large.
+    ArgumentLength,
+    /// An argument is not a bulk string.
+    ArgumentType(u8),
+    /// The command is too long as a whole.
+    CommandLength,
+    /// A bulk string goes on after its end.
+    BulkEnd,
+    /// Neither an array nor a word.
+    Start(u8),
+    /// A line without an end.
+    InlineLength,
+    /// A quote without another.
+    Quotes,
+    /// A quoted word with a backslash.
+    Escape,
+    /// A browser was made to talk to us: there is nobody to answer.
+    CrossProtocol,
+}
+
+impl Frames {
+    /// The command at the start of `input`, if all of it is there.
+    ///
+    /// If it is not, the next call has to be with the same bytes and more.
+    #[inline]
+    pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Option<Frame<'a>>, Misframed> {
+        match input.first() {
+            None => Ok(None),
+            Some(b'*') => self.array(input),
+            Some(byte) if inline::may_start(*byte) => self.inline(input),
+            Some(byte) => Err(Misframed::Start(*byte)),
+        }
+    }
+
+    #[inline]
+    fn array<'a>(&mut self, input: &'a [u8]) -> Result<Option<Frame<'a>>, Misframed> {
+        if self.at == 0 {
+            let Some((count, at)) = count(input)? else { return Ok(None) };
+            (self.count, self.at) = (count, at);
+        }
+        while self.spans.len() < self.count {
+            let Some((start, end)) = bulk(input, self.at)? else { return Ok(None) };
+            self.spans.push((start, end));
+            self.at = end as usize + 2;
+        }
+        let slice = |(start, end): &(u32, u32)| &input[*start as usize..*end as usize];
+        let frame = Frame { arguments: self.spans.iter().map(slice).collect(), used: self.at };
+        self.spans.clear();
+        self.at = 0;
+        Ok(Some(frame))
+    }
+
+    fn inline<'a>(&mut self, input: &'a [u8]) -> Result<Option<Frame<'a>>, Misframed> {
+        let upto = input.len().min(RESP_INLINE_BYTES_MAX);
+        let Some(end) = memchr(b'\n', &input[self.at..upto]) else {
+            self.at = upto;
+            return if upto == RESP_INLINE_BYTES_MAX {
+                Err(Misframed::InlineLength)
+            } else {
+                Ok(None)
+            };
+        };
+        let end = self.at + end;
+        self.at = 0;
+        let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+        Ok(Some(Frame { arguments: inline::words(line)?, used: end + 1 }))
+    }
+}
+
+/// The number of arguments, and where the first begins. Fewer than none are none.
+#[inline]
+fn count(input: &[u8]) -> Result<Option<(usize, usize)>, Misframed> {
+    if input.get(1) == Some(&b'-') {
+        let negative = number(input, 2, RESP_ARGUMENTS_MAX, Misframed::Arguments)?;
+        return Ok(negative.map(|(_, at)| (0, at)));
+    }
+    number(input, 1, RESP_ARGUMENTS_MAX, Misframed::Arguments)
+}
+
+/// Where the bytes of the bulk string at `at` begin and end.
+#[inline]
+fn bulk(input: &[u8], at: usize) -> Result<Option<(u32, u32)>, Misframed> {
+    match input.get(at) {
+        None => return Ok(None),
+        Some(b'$') => {}
+        Some(other) => return Err(Misframed::ArgumentType(*other)),
+    }
+    let found = number(input, at + 1, RESP_ARGUMENT_BYTES_MAX, Misframed::ArgumentLength)?;
+    let Some((length, start)) = found else { return Ok(None) };
+    let end = start + length;
+    if RESP_COMMAND_BYTES_MAX < end + 2 {
+        return Err(Misframed::CommandLength);
+    }
+    match input.get(end..) {
+        Some([b'\r', b'\n', ..]) => {}
+        None | Some([] | [b'\r']) => return Ok(None),
+        Some(_) => return Err(Misframed::BulkEnd),
+    }
+    let word = |place: usize| u32::try_from(place).map_err(|_| Misframed::CommandLength);
+    Ok(Some((word(start)?, word(end)?)))
+}
+
+/// The number at `at`, and what comes after its line. It is refused at the first byte that makes
+/// it wrong.
+#[inline]
+fn number(
+    input: &[u8],
+    at: usize,
+    max: usize,
+    wrong: Misframed,
+) -> Result<Option<(usize, usize)>, Misframed> {
+    let mut value = 0;
+    for (place, byte) in (at..).zip(&input[at.min(input.len())..]) {
+        match byte {
+            // As Redis has it: a number has one spelling.
+            b'0'..=b'9' if place == at || value != 0 => {
+                value = value * 10 + usize::from(byte - b'0');
+                if max < value {
+                    return Err(wrong);
+                }
+            }
+            b'\r' if at < place => {
+                return match input.get(place + 1) {
+                    None => Ok(None),
+                    Some(b'\n') => Ok(Some((value, place + 2))),
+                    Some(_) => Err(wrong),
+                };
+            }
+            _ => return Err(wrong),
+        }
+    }
+    Ok(None)
+}
+
+impl fmt::Display for Misframed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Protocol error: ")?;
+        match self {
+            Misframed::Arguments => f.write_str("invalid multibulk length"),
+            Misframed::ArgumentLength => f.write_str("invalid bulk length"),
+            Misframed::ArgumentType(got) => {
+                write!(f, "expected '$', got '{}'", got.escape_ascii())
+            }
+            Misframed::CommandLength => f.write_str("too big request"),
+            Misframed::BulkEnd => f.write_str("expected the end of a bulk string"),
+            Misframed::Start(got) => {
+                write!(f, "expected '*' or a command, got '{}'", got.escape_ascii())
+            }
+            Misframed::InlineLength => f.write_str("too big inline request"),
+            Misframed::Quotes => f.write_str("unbalanced quotes in request"),
+            Misframed::Escape => {
+                f.write_str("no escapes in an inline request; send it as an array of bulk strings")
+            }
+            Misframed::CrossProtocol => f.write_str("this is not HTTP"),
+        }
+    }
+}
+
+impl std::error::Error for Misframed {}
+
+#[cfg(test)]
+mod tests;

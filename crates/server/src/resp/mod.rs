@@ -1,0 +1,69 @@
+//! The Redis protocol: `CL.THROTTLE`, `THROTTLE` and checks by the policy, for any Redis client.
+//!
+//! All complete commands of one read are decided together and answered with one write.
+
+mod batch;
+mod check;
+mod command;
+mod connection;
+mod frame;
+mod inline;
+mod refused;
+mod reply;
+mod session;
+mod table;
+mod tell;
+mod throttle;
+mod turn;
+mod waiting;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tidegate_config::WithoutStore;
+
+pub use self::frame::{Arguments, Frame, Frames, Misframed};
+use self::session::Session;
+use crate::auth::Visitor;
+use crate::desk::Desk;
+use crate::listen::{Door, Stream};
+use crate::metrics::DoorName;
+use crate::stop::Stop;
+use crate::tls::Offer;
+
+/// What limits that a command names do while Redis does not answer: as rules that do not say.
+const WITHOUT_STORE: WithoutStore = WithoutStore::Local { nodes: 1 };
+
+/// The Redis protocol's door.
+#[derive(Clone)]
+pub(crate) struct RespDoor {
+    desk: Arc<Desk>,
+    /// Connections are numbered, from 1.
+    ids: Arc<AtomicU64>,
+}
+
+impl RespDoor {
+    pub(crate) fn new(desk: Arc<Desk>) -> RespDoor {
+        RespDoor { desk, ids: Arc::new(AtomicU64::new(1)) }
+    }
+}
+
+impl Door for RespDoor {
+    const OFFER: Offer = Offer::Nothing;
+
+    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, stop: Stop) {
+        let closed = connection::serve(stream, Session::new(self, visitor), &self.desk, stop).await;
+        tracing::debug!(client = %visitor.peer, ?closed, "a connection has ended");
+    }
+
+    fn connections(&self, change: i64) {
+        self.desk.metrics.connections(DoorName::Resp, change);
+    }
+}
+
+impl fmt::Debug for RespDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RespDoor").finish_non_exhaustive()
+    }
+}
