@@ -5,10 +5,11 @@
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use rustix::net::{self, AddressFamily, SocketType};
 
 /// One connection.
 #[derive(Debug)]
@@ -37,7 +38,19 @@ impl Http {
     /// Like [`Http::connect`], but gives up when nothing comes for that time.
     pub fn connect_within(port: u16, within: Duration) -> Result<Http> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let stream = TcpStream::connect_timeout(&address, within)?;
+        Http::over(TcpStream::connect_timeout(&address, within)?, within)
+    }
+
+    /// Connects from another address of this machine, such as 127.0.0.2: another client.
+    pub fn connect_from(from: Ipv4Addr, port: u16) -> Result<Http> {
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        net::bind(&socket, &SocketAddrV4::new(from, 0))?;
+        net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+        Http::over(TcpStream::from(socket), ANSWER_WITHIN)
+    }
+
+    fn over(stream: TcpStream, within: Duration) -> Result<Http> {
+        let address = stream.peer_addr()?;
         stream.set_read_timeout(Some(within))?;
         stream.set_write_timeout(Some(within))?;
         stream.set_nodelay(true)?;

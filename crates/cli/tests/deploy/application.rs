@@ -1,0 +1,46 @@
+//! What stands behind a proxy: says that it was reached, and by what.
+
+use std::io::{BufRead as _, BufReader, Read as _, Result, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+
+/// Answers every request with 200, the method and the target. Ends with the test process.
+pub(crate) fn start() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // A client that hangs up in the middle is none of our business.
+            thread::spawn(move || serve(stream).unwrap_or_default());
+        }
+    });
+    port
+}
+
+fn serve(stream: TcpStream) -> Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut writer = stream;
+    loop {
+        let mut head = Vec::new();
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line)? == 0 {
+                return Ok(());
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head.push(line.trim_end().to_ascii_lowercase());
+        }
+        let length = head.iter().find_map(|line| line.strip_prefix("content-length: "));
+        let length: u64 = length.and_then(|length| length.parse().ok()).unwrap_or(0);
+        let mut sent = String::new();
+        reader.by_ref().take(length).read_to_string(&mut sent)?;
+        let request = head.first().and_then(|line| line.strip_suffix(" http/1.1"));
+        let body = format!("{REACHED} {} {sent}", request.unwrap_or_default());
+        write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+    }
+}
+
+/// What every answer begins with.
+pub(crate) const REACHED: &str = "the application:";

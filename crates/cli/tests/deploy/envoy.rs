@@ -1,0 +1,1 @@
+//! Envoy, which asks over gRPC.

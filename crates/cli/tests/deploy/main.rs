@@ -1,0 +1,11 @@
+//! What `deploy/` ships, run by the programs it is for, in front of the real server.
+//!
+//! Each file is taken as it is but for its addresses.
+
+mod application;
+mod dashboard;
+mod envoy;
+mod prometheus;
+mod proxies;
+mod stand;
+mod systemd;

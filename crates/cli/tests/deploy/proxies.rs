@@ -1,0 +1,166 @@
+//! Proxies that ask over HTTP: nginx, `HAProxy`, Caddy.
+
+use std::net::Ipv4Addr;
+
+use tidegate_testbed::{Daemon, HttpAnswer, Program, until};
+
+use crate::application::{self, REACHED};
+use crate::stand::{SOON, Standing, Tidegate, local, swap};
+
+const POLICY: &str = "
+identify:
+  trusted_proxies: [127.0.0.1/32]
+rules:
+  - { name: limited, match: { path: /limited }, key: ip, limit: 2/h }
+  - { name: posts, match: { path: /posts, method: POST }, key: ip, limit: 1/h }
+  - { name: full, match: { path: /search, query: { full: '*' } }, key: ip, limit: 1/h }
+  - { name: by-key, match: { path: /keys }, key: header:x-api-key, limit: 1/h }
+";
+
+/// Who could not be let pass is told when to come again; nothing that a client says changes that.
+fn refuses_and_tells(standing: &Standing) {
+    for left in [1, 0] {
+        let answer = standing.get("/limited");
+        assert_eq!(passed(&answer), format!("{REACHED} get /limited "));
+        let limit = answer.header("ratelimit").expect("a passing response tells what is left");
+        assert!(limit.contains(&format!("r={left}")), "{limit}");
+        assert!(answer.header("ratelimit-policy").is_some());
+    }
+    let forged = [
+        ("X-Forwarded-For", "203.0.113.9"),
+        ("X-Original-URI", "/free"),
+        ("X-Original-Method", "PUT"),
+        ("X-Forwarded-Uri", "/free"),
+        ("X-Forwarded-Method", "PUT"),
+    ];
+    for headers in [&[][..], &forged[..]] {
+        let answer = standing.send("GET", "/limited", headers);
+        assert_eq!(answer.status, 429, "{answer:?}");
+        assert!(answer.header("ratelimit").is_some_and(|limit| limit.contains("r=0")));
+        let wait: u32 = answer.header("retry-after").expect("when to come again").parse().unwrap();
+        assert!((1..=3600).contains(&wait), "{wait}");
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+        assert!(answer.text().contains("\"status\":429"), "{}", answer.text());
+    }
+}
+
+/// The method, the whole target, headers and the client's address are told as they were.
+fn tells_the_whole_request(standing: &Standing) {
+    let get = || standing.get("/posts").status;
+    let post = || standing.send("POST", "/posts", &[]);
+    assert_eq!((get(), get()), (200, 200));
+    assert_eq!(passed(&post()), format!("{REACHED} post /posts sent"));
+    assert_eq!((post().status, get()), (429, 200));
+    let statuses = ["/search?full=%20", "/search?full=1", "/search?half=1", "/search"];
+    assert_eq!(statuses.map(|target| standing.get(target).status), [200, 429, 200, 200]);
+    let by_key = |key| standing.send("GET", "/keys", &[("X-Api-Key", key)]).status;
+    assert_eq!([by_key("a"), by_key("a"), by_key("b")], [200, 429, 200]);
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    let statuses = [(); 3].map(|()| standing.get_from(other, "/limited").status);
+    assert_eq!(statuses, [200, 200, 429], "another client has a count of its own");
+}
+
+/// What no rule is for goes through, and nothing is said about limits.
+fn lets_be(standing: &Standing) {
+    for _ in 0..5 {
+        let answer = standing.reaches("/free").unwrap();
+        assert_eq!(answer.header("ratelimit"), None);
+        assert_eq!(answer.header("retry-after"), None);
+    }
+}
+
+/// Ends the server and sees what becomes of clients; then starts it again.
+fn goes_on_without(standing: &Standing, tidegate: &mut Tidegate, status: u16) {
+    tidegate.daemon.kill();
+    until(SOON, "the proxy knows what to do", || standing.get("/limited").status == status)
+        .unwrap();
+    for _ in 0..3 {
+        assert_eq!(standing.get("/limited").status, status);
+    }
+    tidegate.daemon.restart().unwrap();
+    let told = || standing.get("/limited").header("ratelimit").is_some();
+    until(SOON, "the proxy asks again", told).unwrap();
+}
+
+fn check(standing: &Standing, tidegate: &mut Tidegate, without: u16) {
+    refuses_and_tells(standing);
+    tells_the_whole_request(standing);
+    lets_be(standing);
+    goes_on_without(standing, tidegate, without);
+}
+
+#[track_caller]
+fn passed(answer: &HttpAnswer) -> String {
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.text()
+}
+
+#[test]
+fn nginx_asks_and_lets_pass_while_nobody_answers() {
+    if !Program::Nginx.is_there() {
+        println!("skipped: nginx is not installed");
+        return;
+    }
+    let mut tidegate = Tidegate::start(POLICY, &[]).unwrap();
+    let args = ["-p", ".", "-c", "nginx.conf", "-e", "stderr"];
+    let nginx = Standing::start(Daemon::builder().unwrap(), Program::Nginx, &args, |_, port| {
+        let shipped = include_str!("../../../../deploy/nginx/tidegate.conf");
+        let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
+        let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
+        let text = swap(&text, "listen 8000", &format!("listen {}", local(port)));
+        vec![("tidegate.conf", text), ("nginx.conf", NGINX.to_owned())]
+    });
+    check(&nginx.unwrap(), &mut tidegate, 200);
+}
+
+/// What stands around the shipped file, with nothing outside of its folder.
+const NGINX: &str = "
+daemon off;
+pid nginx.pid;
+error_log stderr;
+events {}
+http {
+  access_log off;
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
+  uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  include tidegate.conf;
+}";
+
+#[test]
+fn haproxy_asks_and_lets_pass_while_nobody_answers() {
+    if !Program::Haproxy.is_there() {
+        println!("skipped: HAProxy is not installed");
+        return;
+    }
+    let mut tidegate = Tidegate::start(POLICY, &[]).unwrap();
+    let args = ["-db", "-f", "haproxy.cfg"];
+    let haproxy = Standing::start(Daemon::builder().unwrap(), Program::Haproxy, &args, |at, port| {
+        let shipped = include_str!("../../../../deploy/haproxy/haproxy.cfg");
+        let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
+        let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
+        let text = swap(&text, "bind :8000", &format!("bind {}", local(port)));
+        let text = swap(&text, "/etc/haproxy", &at.folder().display().to_string());
+        let script = include_str!("../../../../deploy/haproxy/tidegate.lua");
+        vec![("haproxy.cfg", text), ("tidegate.lua", script.to_owned())]
+    });
+    check(&haproxy.unwrap(), &mut tidegate, 200);
+}
+
+#[test]
+fn caddy_asks_and_refuses_while_nobody_answers() {
+    if !Program::Caddy.is_there() {
+        println!("skipped: Caddy is not installed");
+        return;
+    }
+    let mut tidegate = Tidegate::start(POLICY, &[]).unwrap();
+    let args = ["run", "--config", "Caddyfile"];
+    let caddy = Standing::start(Daemon::builder().unwrap(), Program::Caddy, &args, |_, port| {
+        let shipped = include_str!("../../../../deploy/caddy/Caddyfile");
+        let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
+        let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
+        let text = swap(&text, "\n:8000 ", &format!("\nhttp://{} ", local(port)));
+        // Its own interface has a fixed port.
+        vec![("Caddyfile", format!("{{\n\tadmin off\n}}\n{text}"))]
+    });
+    check(&caddy.unwrap(), &mut tidegate, 502);
+}

@@ -1,0 +1,70 @@
+-- Asks Tidegate about each request, for deploy/haproxy/haproxy.cfg. Needs HAProxy 2.6 or later.
+--
+-- `http-request lua.tidegate` answers a refusal itself, with Tidegate's status, headers and body.
+-- Of a request that may pass it leaves what the response should say in txn.tidegate_*; when Tidegate
+-- did not answer, in txn.tidegate_down.
+
+local address = os.getenv("TIDEGATE") or "127.0.0.1:8080"
+local timeout_ms = 1000
+
+-- Headers of an answer that clients are told, and where they are kept.
+local told = {
+  ["ratelimit"] = "txn.tidegate_ratelimit",
+  ["ratelimit-policy"] = "txn.tidegate_ratelimit_policy",
+  ["x-ratelimit-limit"] = "txn.tidegate_limit",
+  ["x-ratelimit-remaining"] = "txn.tidegate_remaining",
+  ["x-ratelimit-reset"] = "txn.tidegate_reset",
+}
+
+-- What is about the client's connection or body, or is ours to say.
+local left_out = {
+  ["connection"] = true, ["content-length"] = true, ["expect"] = true, ["host"] = true,
+  ["keep-alive"] = true, ["te"] = true, ["trailer"] = true, ["transfer-encoding"] = true,
+  ["upgrade"] = true, ["x-forwarded-for"] = true, ["x-original-host"] = true,
+  ["x-original-method"] = true, ["x-original-uri"] = true,
+}
+
+local function question(txn)
+  local headers = {}
+  for name, values in pairs(txn.http:req_get_headers()) do
+    if not left_out[name] then
+      -- HAProxy counts values from 0, and the client of it from 1.
+      headers[name] = {}
+      for at = 0, #values do table.insert(headers[name], values[at]) end
+    end
+  end
+  headers["host"] = { address }
+  headers["x-original-method"] = { txn.f:method() }
+  headers["x-original-uri"] = { txn.f:pathq() }
+  headers["x-original-host"] = { txn.f:req_hdr("host") or "" }
+  headers["x-forwarded-for"] = { txn.f:src() }
+  return headers
+end
+
+local function refuse(txn, answer)
+  local reply = txn:reply { status = answer.status, body = answer.body }
+  for name, values in pairs(answer.headers) do
+    if told[name] or name == "retry-after" or name == "content-type" then
+      reply:add_header(name, values[0])
+    end
+  end
+  txn:done(reply)
+end
+
+core.register_action("tidegate", { "http-req" }, function(txn)
+  local answer = core.httpclient():get {
+    url = "http://" .. address .. "/v1/auth-request",
+    headers = question(txn),
+    timeout = timeout_ms,
+  }
+  if answer and (answer.status == 429 or answer.status == 403) then
+    refuse(txn, answer)
+  elseif answer and answer.status == 200 then
+    for name, variable in pairs(told) do
+      local values = answer.headers[name]
+      if values then txn:set_var(variable, values[0]) end
+    end
+  else
+    txn:set_var("txn.tidegate_down", true)
+  end
+end, 0)
