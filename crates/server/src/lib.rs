@@ -10,6 +10,7 @@ mod http;
 mod limits;
 mod listen;
 mod metrics;
+pub mod rls;
 mod secret;
 mod server;
 mod stop;

@@ -1,0 +1,3 @@
+//! Envoy's rate limit service.
+
+pub mod proto;
