@@ -16,9 +16,8 @@ pub(super) fn reached(all: &FileDescriptorSet, service: &str) -> Result<FileDesc
         let ours = file.service.iter().filter(move |it| full(it.name()) == service);
         ours.flat_map(|it| &it.method)
     });
-    let mut open: Vec<String> = methods
-        .flat_map(|it| [it.input_type(), it.output_type()].map(str::to_owned))
-        .collect();
+    let mut open: Vec<String> =
+        methods.flat_map(|it| [it.input_type(), it.output_type()].map(str::to_owned)).collect();
     anyhow::ensure!(!open.is_empty(), "there is no service `{service}`");
     while let Some(name) = open.pop() {
         if wanted.insert(name.clone()) {
