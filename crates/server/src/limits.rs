@@ -124,6 +124,9 @@ pub(crate) const RLS_KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
 /// How long it may take to answer that.
 pub(crate) const RLS_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a connection may be silent: a peer that is there has answered twice by then.
+pub(crate) const RLS_IDLE_TIME: Duration = Duration::from_secs(75);
+
 /// How long a connection lasts before its peer is asked to open another: so that a new server gets
 /// its share. Up to a tenth is added by chance, lest all come at once.
 pub(crate) const RLS_AGE_MAX: Duration = Duration::from_secs(30 * 60);

@@ -11,7 +11,7 @@ use tidegate_gate::{Gate, PlainLimit};
 use tonic::Status;
 
 use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use super::proto::envoy::r#type::v3::RateLimitUnit;
+use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use crate::limits::RLS_OVERRIDES_MAX;
 
 /// The limits that requests have brought along so far.
@@ -91,15 +91,16 @@ pub(super) fn span(unit: EnvoyUnit) -> Span {
     Span::from_micros(unit.duration().as_secs() * 1_000_000)
 }
 
+/// Numbers mean the same in requests and in responses; only these have a week.
 fn unit_of(unit: i32) -> Option<EnvoyUnit> {
-    Some(match RateLimitUnit::try_from(unit).ok()? {
-        RateLimitUnit::Unknown => return None,
-        RateLimitUnit::Second => EnvoyUnit::Second,
-        RateLimitUnit::Minute => EnvoyUnit::Minute,
-        RateLimitUnit::Hour => EnvoyUnit::Hour,
-        RateLimitUnit::Day => EnvoyUnit::Day,
-        RateLimitUnit::Week => EnvoyUnit::Week,
-        RateLimitUnit::Month => EnvoyUnit::Month,
-        RateLimitUnit::Year => EnvoyUnit::Year,
+    Some(match Unit::try_from(unit).ok()? {
+        Unit::Unknown => return None,
+        Unit::Second => EnvoyUnit::Second,
+        Unit::Minute => EnvoyUnit::Minute,
+        Unit::Hour => EnvoyUnit::Hour,
+        Unit::Day => EnvoyUnit::Day,
+        Unit::Week => EnvoyUnit::Week,
+        Unit::Month => EnvoyUnit::Month,
+        Unit::Year => EnvoyUnit::Year,
     })
 }
