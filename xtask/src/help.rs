@@ -35,6 +35,9 @@ Usage: cargo xtask <command>
              fails when one makes it panic or hang. Five minutes unless said, and a few to
              build. Needs a C++ compiler.
 
+  proto      Makes the Rust of Envoy's rate limit service anew from the files in `proto`. Its
+             test runs with `cargo test -p xtask --features proto`. A minute to build.
+
   help       This text.
 ";
 
@@ -44,7 +47,7 @@ mod tests {
 
     #[test]
     fn every_command_is_taught() {
-        for command in ["test", "servers", "tidy", "bench", "mutants", "fuzz", "help"] {
+        for command in ["test", "servers", "tidy", "bench", "mutants", "fuzz", "proto", "help"] {
             let taught = HELP.lines().any(|line| line.starts_with(&format!("  {command} ")));
             assert!(taught, "{command}");
         }

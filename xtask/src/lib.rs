@@ -10,6 +10,7 @@ mod cargo;
 mod fuzz;
 mod help;
 mod mutants;
+mod proto;
 mod servers;
 mod tally;
 mod test;
@@ -57,6 +58,7 @@ fn dispatch(mut args: Vec<String>) -> Result<ExitCode> {
         "bench" => return bench::run(&root()?, &args),
         "fuzz" => fuzz::run(&root()?, &args)?,
         "mutants" => mutants::run(&root()?, &args)?,
+        "proto" => alone(&args).and_then(|()| proto::run(&root()?))?,
         other => bail!("no such command: `{other}`; `cargo xtask --help` lists them"),
     }
     Ok(ExitCode::SUCCESS)

@@ -5,6 +5,7 @@
 mod address;
 mod attribute;
 mod cost;
+mod envoy;
 mod excerpt;
 mod explain;
 mod facts;
@@ -36,6 +37,7 @@ mod zone;
 
 pub use self::address::Group;
 pub use self::attribute::Attribute;
+pub use self::envoy::{EnvoyLimit, EnvoyLoaded, EnvoyRules, EnvoyUnit};
 pub use self::explain::{Does, Explained};
 pub use self::facts::{Facts, Part, Parts, Value};
 pub use self::load::{LoadError, Loaded, policy_files};

@@ -69,27 +69,13 @@ impl Gate {
         path: impl AsRef<Path>,
         told: impl Fn(&Reloaded) + Send + 'static,
     ) -> std::io::Result<Watch> {
-        let stop = Arc::new(Stop::default());
-        let asked = Arc::new(AtomicBool::new(false));
-        #[cfg(unix)]
-        let signal = signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&asked))?;
-        let (gate, path) = (self.clone(), path.as_ref().to_owned());
-        // In this order: it may have changed since the gate was opened, and it may change now.
-        let (loaded, seen) = load(&path, Stamp::of(&path, &[]));
-        let last = gate.put_in_force(loaded);
-        if matches!(last, Reloaded::Kept { .. }) {
-            log(&path, &last);
-            told(&last);
-        }
-        let watcher = Watcher { gate, path, asked, seen, last, stop: Arc::clone(&stop) };
-        let thread = std::thread::Builder::new().name("tidegate-reload".to_owned());
-        let thread = thread.spawn(move || watcher.run(&told))?;
-        Ok(Watch {
-            stop,
-            thread: Some(thread),
-            #[cfg(unix)]
-            signal,
-        })
+        let gate = self.clone();
+        let read = |path: &Path| {
+            let loaded = Rules::from_path(path);
+            let files = loaded.as_ref().map_or_else(|_| Vec::new(), |loaded| loaded.files.clone());
+            (loaded, files)
+        };
+        Watch::start(path.as_ref(), read, move |loaded| gate.put_in_force(loaded), told)
     }
 
     fn put_in_force(&self, loaded: Result<Loaded, LoadError>) -> Reloaded {
@@ -105,8 +91,45 @@ impl Gate {
     }
 }
 
-struct Watcher {
-    gate: Gate,
+impl Watch {
+    /// Reads what is at `path` and puts it in force, and again when it changes, within a second,
+    /// and on `SIGHUP`. `read` says as well to which other files it refers, and `put` what came of
+    /// it; after each change `told` hears that, and there is a log line.
+    ///
+    /// Files of a folder count as those of a policy do: by their endings.
+    pub fn start<T>(
+        path: &Path,
+        read: impl Fn(&Path) -> (T, Vec<PathBuf>) + Send + 'static,
+        put: impl Fn(T) -> Reloaded + Send + 'static,
+        told: impl Fn(&Reloaded) + Send + 'static,
+    ) -> std::io::Result<Watch> {
+        let stop = Arc::new(Stop::default());
+        let asked = Arc::new(AtomicBool::new(false));
+        #[cfg(unix)]
+        let signal = signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&asked))?;
+        let path = path.to_owned();
+        // In this order: it may have changed since it was first read, and it may change now.
+        let (loaded, seen) = load(&path, Stamp::of(&path, &[]), &read);
+        let last = put(loaded);
+        if matches!(last, Reloaded::Kept { .. }) {
+            log(&path, &last);
+            told(&last);
+        }
+        let watcher = Watcher { read, put, path, asked, seen, last, stop: Arc::clone(&stop) };
+        let thread = std::thread::Builder::new().name("tidegate-reload".to_owned());
+        let thread = thread.spawn(move || watcher.run(&told))?;
+        Ok(Watch {
+            stop,
+            thread: Some(thread),
+            #[cfg(unix)]
+            signal,
+        })
+    }
+}
+
+struct Watcher<Read, Put> {
+    read: Read,
+    put: Put,
     path: PathBuf,
     /// Whether somebody sent a signal.
     asked: Arc<AtomicBool>,
@@ -118,19 +141,22 @@ struct Watcher {
 
 /// Reads the policy, and says how its files looked before that. Those that it refers to are only
 /// known when it has been read; so it is read again then, should one have changed meanwhile.
-fn load(path: &Path, mut seen: Stamp) -> (Result<Loaded, LoadError>, Stamp) {
+fn load<T>(path: &Path, mut seen: Stamp, read: impl Fn(&Path) -> (T, Vec<PathBuf>)) -> (T, Stamp) {
     loop {
-        let loaded = Rules::from_path(path);
-        let files = loaded.as_ref().map_or(&[][..], |loaded| &loaded.files);
-        match seen.with(path, files) {
+        let (loaded, files) = read(path);
+        match seen.with(path, &files) {
             Some(more) => seen = more,
             None => return (loaded, seen),
         }
     }
 }
 
-impl Watcher {
-    fn run(mut self, told: &dyn Fn(&Reloaded)) {
+impl<Read, Put> Watcher<Read, Put> {
+    fn run<T>(mut self, told: &dyn Fn(&Reloaded))
+    where
+        Read: Fn(&Path) -> (T, Vec<PathBuf>),
+        Put: Fn(T) -> Reloaded,
+    {
         let mut read_again = READ_AGAIN;
         while self.stop.is_on_after(LOOK_EVERY) {
             let is_asked = self.asked.swap(false, Ordering::Relaxed);
@@ -143,8 +169,8 @@ impl Watcher {
                 continue;
             }
             // As it looked before it was read: should it have changed since, that is seen.
-            let (loaded, seen) = load(&self.path, look);
-            let reloaded = self.gate.put_in_force(loaded);
+            let (loaded, seen) = load(&self.path, look, &self.read);
+            let reloaded = (self.put)(loaded);
             if is_new || reloaded != self.last {
                 log(&self.path, &reloaded);
                 told(&reloaded);

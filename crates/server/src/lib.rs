@@ -11,6 +11,7 @@ mod limits;
 mod listen;
 mod metrics;
 pub mod resp;
+pub mod rls;
 mod secret;
 mod server;
 mod stop;

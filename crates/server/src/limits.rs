@@ -134,3 +134,49 @@ pub(crate) const CLOCK_STEP_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// Rules that have series of their own; what is beyond them is told in sum.
 pub(crate) const METRIC_RULES_MAX: usize = 500;
+
+// Envoy's rate limit service.
+
+/// Descriptors of a request: Envoy makes one for each rate limit action of a route, and as many
+/// limits are judged together as the store locks at once.
+pub(crate) const RLS_DESCRIPTORS_MAX: usize = 16;
+
+/// Entries of a descriptor: one for each action; nobody tells requests apart by more.
+pub(crate) const RLS_ENTRIES_MAX: usize = 16;
+
+/// Bytes of a domain or an entry's key: names that a person wrote.
+pub(crate) const RLS_NAME_BYTES_MAX: usize = 256;
+
+/// Bytes of an entry's value: a path, a token; longer ones would be cut off by other stores.
+pub(crate) const RLS_VALUE_BYTES_MAX: usize = 1_024;
+
+/// Bytes of a message, as gRPC or as JSON: all of the above at once, with room for what is between.
+pub(crate) const RLS_MESSAGE_BYTES_MAX: usize = 512 << 10;
+
+/// Different limits that requests bring along: each takes a place in the store for good.
+pub(crate) const RLS_OVERRIDES_MAX: usize = 256;
+
+/// Requests of one connection at a time: Envoy sends as many as are in flight on a worker.
+pub(crate) const RLS_STREAMS_MAX: u32 = 1_024;
+
+/// Bytes of the headers of a request: gRPC's own, and tracing.
+pub(crate) const RLS_HEADERS_BYTES_MAX: u32 = 16 << 10;
+
+/// Bytes of a frame: the least that HTTP/2 allows, since messages are small.
+pub(crate) const RLS_FRAME_BYTES_MAX: u32 = 16 << 10;
+
+/// How often a silent peer is asked whether it is there.
+pub(crate) const RLS_KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
+
+/// How long it may take to answer that.
+pub(crate) const RLS_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a connection may be silent: a peer that is there has answered twice by then.
+pub(crate) const RLS_IDLE_TIME: Duration = Duration::from_secs(75);
+
+/// How long a connection lasts before its peer is asked to open another: so that a new server gets
+/// its share. Up to a tenth is added by chance, lest all come at once.
+pub(crate) const RLS_AGE_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// How long requests may go on once a connection is closing.
+pub(crate) const RLS_GRACE: Duration = Duration::from_secs(10);

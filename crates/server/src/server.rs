@@ -18,6 +18,7 @@ use crate::http::HttpDoor;
 use crate::limits;
 use crate::listen::{self, Door, Listening};
 use crate::resp::RespDoor;
+use crate::rls::{EnvoyConfig, EnvoyConfigError, RateLimits, RlsDoor, RlsSettings};
 use crate::stop::{Stop, Stopper};
 use crate::tls::{Tls, TlsError, TlsFiles};
 
@@ -38,6 +39,10 @@ pub struct Settings {
     pub manual: Option<Arc<ManualClock>>,
     /// The policy's file or folder, to be watched.
     pub policy: Option<PathBuf>,
+    /// A folder of envoyproxy/ratelimit's files: Envoy is answered by these, not by the policy.
+    pub envoy_config: Option<PathBuf>,
+    /// What Envoy is told beside the decision.
+    pub rls: RlsSettings,
     /// How long to go on while `/readyz` already says no: until those who balance load have looked.
     pub drain_delay: Duration,
     /// How long what is under way may take when it is time to stop.
@@ -50,6 +55,7 @@ pub struct Server {
     desk: Arc<Desk>,
     bound: Bound,
     tls: Option<Arc<Tls>>,
+    envoy: Option<EnvoyConfig>,
     settings: Settings,
 }
 
@@ -92,6 +98,8 @@ impl Default for Settings {
             guard: Guard::default(),
             manual: None,
             policy: None,
+            envoy_config: None,
+            rls: RlsSettings::default(),
             drain_delay: Duration::ZERO,
             drain: Duration::from_secs(10),
         }
@@ -108,9 +116,12 @@ impl Server {
             grpc: bind(settings.grpc).map_err(ServeError::Bind)?,
             resp: bind(settings.resp).map_err(ServeError::Bind)?,
         };
+        let (folder, without) = (settings.envoy_config.as_ref(), settings.rls.without_store);
+        let envoy = folder.map(|folder| EnvoyConfig::open(&gate, folder, without));
+        let envoy = envoy.transpose().map_err(ServeError::Envoy)?;
         let (guard, manual) = (std::mem::take(&mut settings.guard), settings.manual.take());
         let desk = Arc::new(Desk::new(gate, guard, manual, settings.policy.clone()));
-        Ok(Server { desk, bound, tls: tls.map(Arc::new), settings })
+        Ok(Server { desk, bound, tls: tls.map(Arc::new), envoy, settings })
     }
 
     /// Where the doors are.
@@ -122,17 +133,21 @@ impl Server {
 
     /// Serves until `stop` is done, then finishes what is under way.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Ended, ServeError> {
-        let Server { desk, bound, tls, settings } = self;
+        let Server { desk, bound, tls, envoy, settings } = self;
         let (stopper, asked) = Stopper::new();
         let _watch = watch(&desk)?;
+        let _watch_too = watch_envoy(&desk, envoy.as_ref())?;
+        let limits = RateLimits::new(desk.gate.clone(), envoy, settings.rls);
+        let grpc = RlsDoor::new(Arc::clone(&desk), limits.clone()).await;
         let _chores = Chores(tokio::spawn(chores(Arc::clone(&desk), tls.clone())));
         let mut doors = Doors { doors: JoinSet::new(), tls, asked, drain: settings.drain };
-        doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), None));
+        doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), Some(json(limits))));
+        doors.open(bound.grpc, grpc.clone());
         doors.open(bound.resp, RespDoor::new(Arc::clone(&desk)));
-        let _ = bound.grpc;
         desk.set_ready(true);
         stop.await;
         desk.set_ready(false);
+        grpc.stops().await;
         tokio::time::sleep(settings.drain_delay).await;
         stopper.stop();
         let all_did = doors.doors.join_all().await.into_iter().all(|did| did);
@@ -164,6 +179,27 @@ fn watch(desk: &Arc<Desk>) -> Result<Option<Watch>, ServeError> {
         told.metrics.reloaded(matches!(reloaded, Reloaded::Done { .. }));
     });
     watch.map(Some).map_err(ServeError::Watch)
+}
+
+/// Watches envoyproxy/ratelimit's files, if there are any.
+fn watch_envoy(
+    desk: &Arc<Desk>,
+    config: Option<&EnvoyConfig>,
+) -> Result<Option<Watch>, ServeError> {
+    let Some(config) = config else { return Ok(None) };
+    let told = Arc::clone(desk);
+    let watch = config.watch(move |reloaded| {
+        told.metrics.reloaded(matches!(reloaded, Reloaded::Done { .. }));
+    });
+    watch.map(Some).map_err(ServeError::Watch)
+}
+
+/// What the HTTP door asks for Envoy's requests in JSON: doors do not know each other.
+fn json(limits: RateLimits) -> crate::http::Json {
+    Arc::new(move |body| {
+        let limits = limits.clone();
+        Box::pin(async move { limits.json(&body).await })
+    })
 }
 
 /// What has to be done again and again, until it is dropped.
@@ -201,6 +237,8 @@ async fn chores(desk: Arc<Desk>, tls: Option<Arc<Tls>>) {
 pub enum ServeError {
     /// A door cannot be bound.
     Bind(io::Error),
+    /// The folder of envoyproxy/ratelimit's files cannot be used.
+    Envoy(EnvoyConfigError),
     /// TLS cannot be had.
     Tls(TlsError),
     /// The policy's file cannot be watched.
@@ -211,6 +249,7 @@ impl fmt::Display for ServeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ServeError::Bind(error) => error.fmt(f),
+            ServeError::Envoy(error) => error.fmt(f),
             ServeError::Tls(error) => error.fmt(f),
             ServeError::Watch(error) => write!(f, "the policy cannot be watched: {error}"),
         }

@@ -13,7 +13,7 @@ const ITEMS: [&str; 9] =
 
 /// Finds files that are not in form.
 pub(crate) fn check(files: &[File]) -> Vec<Finding> {
-    let rust = files.iter().filter(|file| file.is_rust());
+    let rust = files.iter().filter(|file| file.is_rust() && !file.is_generated());
     let rules = [header, length, tests_last, lines];
     rust.flat_map(|file| rules.into_iter().flat_map(|rule| rule(file))).collect()
 }
@@ -118,6 +118,11 @@ mod tests {
         let found = "a/tests/b.rs:501: 601 lines, at most 500 before the tests; \
                      split the file by idea";
         finds(check, &[("a/tests/b.rs", &format!("{code}{}", "a();\n".repeat(200)))], &[found]);
+    }
+
+    #[test]
+    fn what_a_generator_wrote_has_its_own_form() {
+        finds(check, &[("crates/a/src/gen/b.rs", &"a();\t\n".repeat(600))], &[]);
     }
 
     #[test]

@@ -23,7 +23,8 @@ fn counted() -> BTreeSet<String> {
     let memory = Tidegate::start(POLICY, &snapshot).expect("the server starts");
     let fleet = Tidegate::start(POLICY, &["--store", &redis.url()]).expect("the server starts");
     tidegate_testbed::until(crate::stand::SOON, "a snapshot was saved", || {
-        Http::get(memory.http, "/metrics").is_ok_and(|answer| answer.text().contains("snapshot_age"))
+        Http::get(memory.http, "/metrics")
+            .is_ok_and(|answer| answer.text().contains("snapshot_age"))
     })
     .expect("a snapshot is saved");
     let mut names = BTreeSet::new();

@@ -134,15 +134,16 @@ fn haproxy_asks_and_lets_pass_while_nobody_answers() {
     }
     let mut tidegate = Tidegate::start(POLICY, &[]).unwrap();
     let args = ["-db", "-f", "haproxy.cfg"];
-    let haproxy = Standing::start(Daemon::builder().unwrap(), Program::Haproxy, &args, |at, port| {
-        let shipped = include_str!("../../../../deploy/haproxy/haproxy.cfg");
-        let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
-        let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
-        let text = swap(&text, "bind :8000", &format!("bind {}", local(port)));
-        let text = swap(&text, "/etc/haproxy", &at.folder().display().to_string());
-        let script = include_str!("../../../../deploy/haproxy/tidegate.lua");
-        vec![("haproxy.cfg", text), ("tidegate.lua", script.to_owned())]
-    });
+    let haproxy =
+        Standing::start(Daemon::builder().unwrap(), Program::Haproxy, &args, |at, port| {
+            let shipped = include_str!("../../../../deploy/haproxy/haproxy.cfg");
+            let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
+            let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
+            let text = swap(&text, "bind :8000", &format!("bind {}", local(port)));
+            let text = swap(&text, "/etc/haproxy", &at.folder().display().to_string());
+            let script = include_str!("../../../../deploy/haproxy/tidegate.lua");
+            vec![("haproxy.cfg", text), ("tidegate.lua", script.to_owned())]
+        });
     check(&haproxy.unwrap(), &mut tidegate, 200);
 }
 

@@ -46,6 +46,11 @@ impl File {
         self.path.rsplit('/').skip(1).any(|folder| folder == name)
     }
 
+    /// Whether a program wrote it: then it is committed as it came.
+    pub(crate) fn is_generated(&self) -> bool {
+        self.has_folder("gen")
+    }
+
     /// All lines of code, blanked.
     pub(crate) fn code(&self) -> impl Iterator<Item = Line<'_>> {
         numbered(&self.code, 0..self.code.len())

@@ -1,0 +1,286 @@
+//! Requests and responses as JSON, by the rules of proto3: names in camel case or as in the files,
+//! numbers as numbers or text, what is not there is nothing.
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+use tonic::{Code as GrpcCode, Status};
+
+use super::RateLimits;
+use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
+    Entry, RateLimitOverride,
+};
+use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use super::proto::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus};
+use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use crate::limits::RLS_MESSAGE_BYTES_MAX;
+
+pub(super) async fn answer(limits: &RateLimits, body: &[u8]) -> (StatusCode, Vec<u8>) {
+    let request = match read(body) {
+        Ok(request) => request,
+        Err(wrong) => return refused(&Status::invalid_argument(wrong)),
+    };
+    match limits.decide(&request).await {
+        Ok(response) => {
+            let is_over = response.overall_code() == Code::OverLimit;
+            let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
+            (status, written(&response).to_string().into_bytes())
+        }
+        Err(status) => refused(&status),
+    }
+}
+
+fn refused(status: &Status) -> (StatusCode, Vec<u8>) {
+    let code = match status.code() {
+        GrpcCode::InvalidArgument | GrpcCode::Unimplemented => StatusCode::BAD_REQUEST,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let body = json!({ "code": i32::from(status.code()), "message": status.message() });
+    (code, body.to_string().into_bytes())
+}
+
+fn read(body: &[u8]) -> Result<RateLimitRequest, String> {
+    if RLS_MESSAGE_BYTES_MAX < body.len() {
+        return Err(format!("the body has more than {RLS_MESSAGE_BYTES_MAX} bytes"));
+    }
+    let value = serde_json::from_slice(body).map_err(|wrong| format!("no JSON: {wrong}"))?;
+    let mut request = RateLimitRequest::default();
+    fields("the request", &value, |name, value| {
+        match name {
+            "domain" => request.domain = text(name, value)?,
+            "hitsAddend" | "hits_addend" => request.hits_addend = number(name, value)?,
+            "descriptors" => request.descriptors = list(name, value, descriptor)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(request)
+}
+
+fn descriptor(value: &Value) -> Result<RateLimitDescriptor, String> {
+    let mut descriptor = RateLimitDescriptor::default();
+    fields("a descriptor", value, |name, value| {
+        match name {
+            "entries" => descriptor.entries = list(name, value, entry)?,
+            "limit" => descriptor.limit = Some(limit(value)?),
+            "hitsAddend" | "hits_addend" => descriptor.hits_addend = Some(number(name, value)?),
+            "isNegativeHits" | "is_negative_hits" => {
+                let flag = value.as_bool();
+                descriptor.is_negative_hits = flag.ok_or_else(|| wrong(name, "true or false"))?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(descriptor)
+}
+
+fn entry(value: &Value) -> Result<Entry, String> {
+    let mut entry = Entry::default();
+    fields("an entry", value, |name, value| {
+        match name {
+            "key" => entry.key = text(name, value)?,
+            "value" => entry.value = text(name, value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(entry)
+}
+
+fn limit(value: &Value) -> Result<RateLimitOverride, String> {
+    let mut limit = RateLimitOverride::default();
+    fields("a limit", value, |name, value| {
+        match name {
+            "requestsPerUnit" | "requests_per_unit" => {
+                limit.requests_per_unit = number(name, value)?;
+            }
+            "unit" => {
+                let by_name = value.as_str().and_then(Unit::from_str_name).map(i32::from);
+                let unit = by_name.or_else(|| i32::try_from(value.as_i64()?).ok());
+                limit.unit = unit.ok_or_else(|| wrong(name, "a unit such as `MINUTE`"))?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(limit)
+}
+
+/// Calls `each` for every field that is something; it says whether it knows the name.
+fn fields(
+    what: &str,
+    value: &Value,
+    mut each: impl FnMut(&str, &Value) -> Result<bool, String>,
+) -> Result<(), String> {
+    let Value::Object(map) = value else { return Err(format!("{what} is not an object")) };
+    for (name, value) in map {
+        if !value.is_null() && !each(name, value)? {
+            return Err(format!("{what} has no field `{}`", name.escape_debug()));
+        }
+    }
+    Ok(())
+}
+
+fn list<T>(
+    name: &str,
+    value: &Value,
+    each: impl Fn(&Value) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    value.as_array().ok_or_else(|| wrong(name, "a list"))?.iter().map(each).collect()
+}
+
+fn text(name: &str, value: &Value) -> Result<String, String> {
+    value.as_str().map(str::to_owned).ok_or_else(|| wrong(name, "text"))
+}
+
+/// A whole number, as a number or as text.
+fn number<T: TryFrom<u64>>(name: &str, value: &Value) -> Result<T, String> {
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    let number = number.and_then(|it| T::try_from(it).ok());
+    number.ok_or_else(|| wrong(name, "a whole number in its range"))
+}
+
+fn wrong(name: &str, wanted: &str) -> String {
+    format!("`{name}` takes {wanted}")
+}
+
+/// A map that leaves out what is as good as nothing.
+#[derive(Default)]
+struct Written(Map<String, Value>);
+
+impl Written {
+    fn with(mut self, name: &str, value: impl Into<Value>) -> Written {
+        let value = value.into();
+        let is_nothing = match &value {
+            Value::Null => true,
+            Value::String(text) => text.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Number(number) => number.as_u64() == Some(0),
+            Value::Bool(flag) => !flag,
+            Value::Object(_) => false,
+        };
+        if !is_nothing {
+            self.0.insert(name.to_owned(), value);
+        }
+        self
+    }
+}
+
+fn written(response: &RateLimitResponse) -> Value {
+    let headers = response.response_headers_to_add.iter();
+    let headers: Vec<Value> = headers
+        .map(|it| Written::default().with("key", &*it.key).with("value", &*it.value).0.into())
+        .collect();
+    let statuses: Vec<Value> = response.statuses.iter().map(status).collect();
+    let metadata = response.dynamic_metadata.as_ref();
+    Written::default()
+        .with("overallCode", response.overall_code().as_str_name())
+        .with("statuses", statuses)
+        .with("responseHeadersToAdd", headers)
+        .with("dynamicMetadata", metadata.map_or(Value::Null, |it| structure(&it.fields)))
+        .0
+        .into()
+}
+
+fn status(status: &DescriptorStatus) -> Value {
+    let limit = status.current_limit.as_ref().map_or(Value::Null, |limit| {
+        let unit = limit.unit();
+        let unit = if unit == Unit::Unknown { "" } else { unit.as_str_name() };
+        Written::default()
+            .with("name", &*limit.name)
+            .with("requestsPerUnit", limit.requests_per_unit)
+            .with("unit", unit)
+            .0
+            .into()
+    });
+    let reset = status.duration_until_reset.as_ref().map(duration).unwrap_or_default();
+    Written::default()
+        .with("code", status.code().as_str_name())
+        .with("currentLimit", limit)
+        .with("limitRemaining", status.limit_remaining)
+        .with("durationUntilReset", reset)
+        .0
+        .into()
+}
+
+/// Seconds with as many digits as there are, in threes.
+fn duration(duration: &prost_types::Duration) -> String {
+    let (seconds, nanos) = (duration.seconds, duration.nanos);
+    match nanos {
+        0 => format!("{seconds}s"),
+        _ if nanos % 1_000_000 == 0 => format!("{seconds}.{:03}s", nanos / 1_000_000),
+        _ if nanos % 1_000 == 0 => format!("{seconds}.{:06}s", nanos / 1_000),
+        _ => format!("{seconds}.{nanos:09}s"),
+    }
+}
+
+fn structure<'a>(fields: impl IntoIterator<Item = (&'a String, &'a prost_types::Value)>) -> Value {
+    let fields = fields.into_iter().map(|(name, value)| (name.clone(), plain(value)));
+    Value::Object(fields.collect())
+}
+
+fn plain(value: &prost_types::Value) -> Value {
+    use prost_types::value::Kind;
+    match &value.kind {
+        None | Some(Kind::NullValue(_)) => Value::Null,
+        Some(Kind::BoolValue(flag)) => Value::Bool(*flag),
+        Some(Kind::NumberValue(number)) => json!(number),
+        Some(Kind::StringValue(text)) => Value::String(text.clone()),
+        Some(Kind::ListValue(list)) => list.values.iter().map(plain).collect(),
+        Some(Kind::StructValue(it)) => structure(&it.fields),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_by_either_name() {
+        for text in [
+            r#"{"domain":"a","hitsAddend":2,"descriptors":[{"entries":[{"key":"k","value":"v"}],
+                "hitsAddend":"3","limit":{"requestsPerUnit":5,"unit":"MINUTE"}}]}"#,
+            r#"{"domain":"a","hits_addend":"2","descriptors":[{"entries":[{"key":"k","value":"v"}],
+                "hits_addend":3,"limit":{"requests_per_unit":"5","unit":2}}]}"#,
+        ] {
+            let request = read(text.as_bytes()).unwrap();
+            assert_eq!((&*request.domain, request.hits_addend), ("a", 2));
+            let [descriptor] = &*request.descriptors else { panic!("{request:?}") };
+            assert_eq!(descriptor.hits_addend, Some(3));
+            assert_eq!(descriptor.limit, Some(RateLimitOverride { requests_per_unit: 5, unit: 2 }));
+            let entry = Entry { key: "k".to_owned(), value: "v".to_owned() };
+            assert_eq!(descriptor.entries, [entry]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told() {
+        for (text, message) in [
+            ("{", "no JSON"),
+            ("[]", "the request is not an object"),
+            (r#"{"domian":"a"}"#, "the request has no field `domian`"),
+            (r#"{"domain":1}"#, "`domain` takes text"),
+            (r#"{"hitsAddend":-1}"#, "`hitsAddend` takes a whole number in its range"),
+            (r#"{"hitsAddend":4294967296}"#, "`hitsAddend` takes a whole number in its range"),
+            (r#"{"descriptors":{}}"#, "`descriptors` takes a list"),
+            (r#"{"descriptors":[{"limit":{"unit":"EON"}}]}"#, "`unit` takes a unit"),
+        ] {
+            let error = read(text.as_bytes()).unwrap_err();
+            assert!(error.starts_with(message), "{text}: {error}");
+        }
+        assert_eq!(read(br#"{"domain":null}"#).unwrap(), RateLimitRequest::default());
+    }
+
+    #[test]
+    fn durations_have_as_many_digits_as_there_are_in_threes() {
+        for (seconds, nanos, text) in [
+            (1, 500_000_000, "1.500s"),
+            (59, 0, "59s"),
+            (0, 1_000, "0.000001s"),
+            (0, 1, "0.000000001s"),
+        ] {
+            assert_eq!(duration(&prost_types::Duration { seconds, nanos }), text);
+        }
+    }
+}

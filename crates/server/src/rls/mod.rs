@@ -1,0 +1,89 @@
+//! Envoy's rate limit service: by our policy file, or by envoyproxy/ratelimit's own files.
+//!
+//! Both ways end in the same response: a status for each descriptor in order, the fields for the
+//! client, and metadata if it is wanted. What cannot be decided is an error, never an `OK`.
+
+mod answer;
+mod checked;
+mod described;
+mod envoy;
+mod fields;
+mod grpc;
+mod json;
+mod metadata;
+mod overrides;
+mod policy;
+pub mod proto;
+mod serve;
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use prost::Message as _;
+use tidegate_config::WithoutStore;
+use tidegate_gate::Gate;
+use tonic::Status;
+
+pub use self::envoy::{EnvoyConfig, EnvoyConfigError};
+pub use self::fields::EnvoyFields;
+pub(crate) use self::serve::RlsDoor;
+
+use self::overrides::Overrides;
+use self::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+
+/// Decides as Envoy asks. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct RateLimits(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    gate: Gate,
+    envoy: Option<EnvoyConfig>,
+    overrides: Overrides,
+    settings: RlsSettings,
+}
+
+/// What responses carry beside the decision.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RlsSettings {
+    /// The fields that clients see, where limits are from envoyproxy/ratelimit's files; our policy
+    /// file says it itself.
+    pub fields: EnvoyFields,
+    /// Whether responses carry dynamic metadata: the descriptors, and what their limits say.
+    pub dynamic_metadata: bool,
+    /// What such limits do while Redis does not answer. Nothing: the caller gets an error, and
+    /// Envoy does what its filter says about errors.
+    pub without_store: Option<WithoutStore>,
+}
+
+impl RateLimits {
+    /// Decides by the gate's policy, or by `envoy`, if there is such a configuration.
+    pub fn new(gate: Gate, envoy: Option<EnvoyConfig>, settings: RlsSettings) -> RateLimits {
+        RateLimits(Arc::new(Inner { gate, envoy, overrides: Overrides::default(), settings }))
+    }
+
+    /// Decides about a request.
+    pub async fn decide(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
+        checked::check(request)?;
+        match &self.0.envoy {
+            Some(config) => config.decide(self, request).await,
+            None => self.by_policy(request).await,
+        }
+    }
+
+    /// The same for a request in JSON: 200, 429, or 400 for what cannot be read.
+    pub async fn json(&self, body: &[u8]) -> (StatusCode, Vec<u8>) {
+        json::answer(self, body).await
+    }
+
+    /// What the limits of requests do while Redis does not answer.
+    fn without_store(&self) -> WithoutStore {
+        self.0.settings.without_store.unwrap_or(WithoutStore::Closed)
+    }
+}
+
+/// Reads a request as it is sent, for those who try what cannot be meant.
+#[doc(hidden)]
+pub fn read_request(bytes: &[u8]) -> Option<RateLimitRequest> {
+    RateLimitRequest::decode(bytes).ok()
+}

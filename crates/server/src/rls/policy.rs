@@ -1,0 +1,233 @@
+//! Decides by our policy file: each descriptor is a request, and all of them are judged as one.
+
+use smallvec::SmallVec;
+use tidegate_core::Verdict;
+use tidegate_gate::{
+    Admission, Answer, Field, PlainCharge, PlainDecided, PlainLimit, Request, Together,
+};
+use tonic::Status;
+
+use super::described::Described;
+use super::fields::{OVERRIDE, field};
+use super::overrides::Override;
+use super::proto::envoy::config::core::v3::HeaderValue;
+use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use super::proto::envoy::service::ratelimit::v3::rate_limit_response::{
+    DescriptorStatus, RateLimit,
+};
+use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use super::{RateLimits, answer, checked, metadata};
+
+/// A descriptor that brings its limit along.
+struct Brought<'a> {
+    said: Override,
+    parts: Vec<&'a [u8]>,
+    cost: u32,
+    decided: Option<PlainDecided>,
+}
+
+impl RateLimits {
+    pub(super) async fn by_policy(
+        &self,
+        request: &RateLimitRequest,
+    ) -> Result<RateLimitResponse, Status> {
+        let mut brought = Vec::new();
+        let mut described = Vec::new();
+        for descriptor in &request.descriptors {
+            let own = self.brought(request, descriptor)?;
+            if own.is_none() {
+                described.push(Described {
+                    domain: &request.domain,
+                    entries: &descriptor.entries,
+                    cost: checked::hits(request, descriptor),
+                });
+            }
+            brought.push(own);
+        }
+        let deciding = {
+            let asked: SmallVec<[&dyn Request; 4]> =
+                described.iter().map(|it| it as &dyn Request).collect();
+            self.0.gate.admit_together(&asked)
+        };
+        let mut together = deciding.await;
+        let has_brought = brought.iter().any(Option::is_some);
+        let passes = if has_brought {
+            self.with_brought(&mut together, &mut brought).await?
+        } else {
+            together.verdict.passes()
+        };
+        Ok(self.respond(request, &together, &brought, passes))
+    }
+
+    fn brought<'a>(
+        &self,
+        request: &'a RateLimitRequest,
+        descriptor: &'a RateLimitDescriptor,
+    ) -> Result<Option<Brought<'a>>, Status> {
+        let Some(limit) = &descriptor.limit else { return Ok(None) };
+        let said = self.0.overrides.limit(&self.0.gate, self.without_store(), limit)?;
+        let cost = checked::hits(request, descriptor).unwrap_or(1);
+        let mut parts = vec![request.domain.as_bytes()];
+        for entry in &descriptor.entries {
+            parts.extend([entry.key.as_bytes(), entry.value.as_bytes()]);
+        }
+        Ok(Some(Brought { said, parts, cost, decided: None }))
+    }
+
+    /// Judges limits that came along after those of the policy; if they refuse, what the policy
+    /// charged is given back. Whether all pass.
+    async fn with_brought(
+        &self,
+        together: &mut Together,
+        brought: &mut [Option<Brought<'_>>],
+    ) -> Result<bool, Status> {
+        let is_open = brought.iter().flatten().all(|it| it.said.limit.is_some());
+        let charges: Vec<(usize, &PlainLimit)> = brought
+            .iter()
+            .enumerate()
+            .filter_map(|(at, it)| Some((at, it.as_ref()?.said.limit.as_ref()?)))
+            .collect();
+        let asked: Vec<PlainCharge<'_>> = charges
+            .iter()
+            .filter_map(|(at, limit)| {
+                let it = brought[*at].as_ref()?;
+                Some(PlainCharge { limit, key: &it.parts, cost: it.cost })
+            })
+            .collect();
+        let may_pass = is_open && together.verdict.passes();
+        let decided = if may_pass {
+            self.0.gate.decide_plain(&asked).await
+        } else {
+            self.0.gate.peek_plain(&asked).await
+        };
+        if decided.by.is_fallback() && self.0.settings.without_store.is_none() {
+            give_back(together).await;
+            return Err(no_store());
+        }
+        let passes = may_pass && decided.verdict.passes();
+        if together.verdict.passes() && !passes {
+            give_back(together).await;
+        }
+        let places: Vec<usize> = charges.into_iter().map(|(at, _)| at).collect();
+        for (at, decision) in places.into_iter().zip(&decided.each) {
+            let one = PlainDecided { each: [*decision].into_iter().collect(), ..decided.clone() };
+            if let Some(it) = &mut brought[at] {
+                it.decided = Some(one);
+            }
+        }
+        Ok(passes)
+    }
+
+    fn respond(
+        &self,
+        request: &RateLimitRequest,
+        together: &Together,
+        brought: &[Option<Brought<'_>>],
+        passes: bool,
+    ) -> RateLimitResponse {
+        let now = self.0.gate.now();
+        let mut admissions = together.each.iter();
+        let statuses = brought.iter().map(|it| match it {
+            Some(it) => it.status(now),
+            None => admissions.next().map_or_else(answer::free, status),
+        });
+        let names = || {
+            let answers = together.each.iter().flat_map(Admission::each);
+            let mut names: Vec<String> = answers.map(|answer| answer.name()).collect();
+            names.dedup();
+            names.into_iter()
+        };
+        let wants = self.0.settings.dynamic_metadata;
+        RateLimitResponse {
+            overall_code: answer::code(passes),
+            statuses: statuses.collect(),
+            response_headers_to_add: fields(&together.each),
+            dynamic_metadata: wants.then(|| metadata::of(request, names(), &[])),
+            ..RateLimitResponse::default()
+        }
+    }
+}
+
+impl Brought<'_> {
+    fn status(&self, now: tidegate_core::Tick) -> DescriptorStatus {
+        let Override { requests_per_unit, unit, .. } = self.said;
+        let decision = self.decided.as_ref().map(PlainDecided::decision);
+        let passes = decision.is_some_and(|it| it.verdict.passes());
+        let remaining = decision.map_or(0, |it| it.remaining);
+        let limit = RateLimit {
+            name: OVERRIDE.to_owned(),
+            requests_per_unit,
+            unit: answer::to_proto(unit).into(),
+        };
+        answer::limited(passes, limit, remaining, answer::window_left(unit, now))
+    }
+}
+
+async fn give_back(together: &mut Together) {
+    for admission in &mut together.each {
+        admission.refund().await;
+    }
+}
+
+pub(super) fn no_store() -> Status {
+    Status::unavailable("the store does not answer: nothing was decided")
+}
+
+fn status(admission: &Admission) -> DescriptorStatus {
+    let passes = admission.verdict().passes();
+    let Some(closest) = closest(admission) else {
+        return DescriptorStatus { code: answer::code(passes), ..DescriptorStatus::default() };
+    };
+    let limit = RateLimit {
+        name: closest.name(),
+        requests_per_unit: closest.decision.limit,
+        unit: answer::unit_of(closest.window).into(),
+    };
+    answer::limited(passes, limit, closest.decision.remaining, closest.decision.reset_after)
+}
+
+/// The limit that speaks for all that clients are told of.
+fn closest(admission: &Admission) -> Option<Answer<'_>> {
+    let shown = admission.each().filter(|it| !it.is_shadow && it.is_shown);
+    shown.min_by_key(|it| (it.decision.verdict != admission.verdict(), it.decision.remaining))
+}
+
+/// The fields of all: lists are joined, and of the rest those of whoever refuses, or is closest to.
+fn fields(admissions: &[Admission]) -> Vec<HeaderValue> {
+    let [rest @ .., _] = admissions else { return Vec::new() };
+    let speaks = admissions.iter().min_by_key(|it| {
+        let wait = match it.verdict() {
+            Verdict::Deny { retry_after } => retry_after,
+            _ => tidegate_core::Span::ZERO,
+        };
+        (it.verdict().passes(), std::cmp::Reverse(wait), it.decision().remaining)
+    });
+    let Some(speaks) = speaks else { return Vec::new() };
+    let mut fields: Vec<HeaderValue> = Vec::with_capacity(8);
+    speaks.fields(|name, value| fields.push(field(name.name(), value.to_owned())));
+    if rest.is_empty() {
+        return fields;
+    }
+    for other in admissions.iter().filter(|it| !std::ptr::eq(*it, speaks)) {
+        other.fields(|name, value| {
+            if matches!(name, Field::RateLimit | Field::RateLimitPolicy) {
+                join(&mut fields, name.name(), value);
+            }
+        });
+    }
+    fields
+}
+
+fn join(fields: &mut Vec<HeaderValue>, name: &str, value: &str) {
+    match fields.iter_mut().find(|it| it.key == name) {
+        None => fields.push(field(name, value.to_owned())),
+        Some(known) => {
+            for item in value.split(", ") {
+                if !known.value.split(", ").any(|it| it == item) {
+                    known.value.push_str(", ");
+                    known.value.push_str(item);
+                }
+            }
+        }
+    }
+}

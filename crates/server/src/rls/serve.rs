@@ -1,0 +1,193 @@
+//! The gRPC door: one connection of HTTP/2, with the rate limit service, health and reflection.
+//!
+//! A connection is closed after a while, in good order, so that Envoy opens another: that is how
+//! a server that has just been started gets its share of the load.
+
+use std::convert::Infallible;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response, header};
+use hyper::body::Incoming;
+use hyper::server::conn::http2::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::service::Routes;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+use tower_service::Service as _;
+
+use super::RateLimits;
+use super::proto::DESCRIPTORS;
+use super::proto::envoy::service::ratelimit::v3::rate_limit_service_server::{
+    RateLimitServiceServer, SERVICE_NAME,
+};
+use crate::auth::{Visitor, bearer};
+use crate::desk::Desk;
+use crate::limits;
+use crate::listen::{Door, Idle, Stream};
+use crate::metrics::DoorName;
+use crate::stop::Stop;
+use crate::tls::Offer;
+
+/// The gRPC door.
+#[derive(Clone)]
+pub(crate) struct RlsDoor {
+    desk: Arc<Desk>,
+    limits: RateLimitServiceServer<RateLimits>,
+    /// Health and reflection.
+    others: Routes,
+    health: HealthReporter,
+}
+
+/// Where health is asked for; no token is needed for that.
+const HEALTH: &str = "/grpc.health.v1.Health/";
+
+impl RlsDoor {
+    pub(crate) async fn new(desk: Arc<Desk>, limits: RateLimits) -> RlsDoor {
+        let (health, healths) = tonic_health::server::health_reporter();
+        let door = RlsDoor {
+            desk,
+            limits: RateLimitServiceServer::new(limits)
+                .max_decoding_message_size(limits::RLS_MESSAGE_BYTES_MAX),
+            others: reflection().add_service(healths),
+            health,
+        };
+        door.tell(ServingStatus::Serving).await;
+        door
+    }
+
+    /// Says to who asks for health that this server is about to stop.
+    pub(crate) async fn stops(&self) {
+        self.tell(ServingStatus::NotServing).await;
+    }
+
+    async fn tell(&self, status: ServingStatus) {
+        for service in ["", SERVICE_NAME] {
+            self.health.set_service_status(service, status).await;
+        }
+    }
+
+    async fn respond(&self, request: Request<Incoming>, visitor: Visitor) -> Response<Body> {
+        let path = request.uri().path();
+        let own = path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME));
+        let is_limits = own.is_some_and(|rest| rest.starts_with('/'));
+        if !path.starts_with(HEALTH) && !self.lets_in(&request, visitor) {
+            let message = "send the metadata `authorization: Bearer TOKEN`";
+            return Status::unauthenticated(message).into_http();
+        }
+        if is_limits {
+            let begun = self.desk.metrics.begun();
+            let response = never_fails(self.limits.clone().call(request).await);
+            self.desk.metrics.answered(DoorName::Grpc, begun, 1);
+            return response;
+        }
+        never_fails(self.others.clone().call(request.map(Body::new)).await)
+    }
+
+    fn lets_in(&self, request: &Request<Incoming>, visitor: Visitor) -> bool {
+        let shown = request.headers().get(header::AUTHORIZATION);
+        let token = shown.and_then(|it| bearer(it.as_bytes()));
+        self.desk.guard.role(visitor, token).is_some()
+    }
+}
+
+fn never_fails<E>(answered: Result<Response<Body>, E>) -> Response<Body>
+where
+    E: std::fmt::Display,
+{
+    answered.unwrap_or_else(|error| Status::internal(error.to_string()).into_http())
+}
+
+/// What there is, for those who ask without having Envoy's files.
+fn reflection() -> Routes {
+    let builder = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let mut routes = Routes::default();
+    // What is registered was made by a compiler, so it can be read.
+    if let Ok(service) = builder().build_v1() {
+        routes = routes.add_service(service);
+    }
+    if let Ok(service) = builder().build_v1alpha() {
+        routes = routes.add_service(service);
+    }
+    routes
+}
+
+impl Door for RlsDoor {
+    const OFFER: Offer = Offer::Http2;
+
+    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
+        let door = self.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let door = door.clone();
+            async move { Ok::<_, Infallible>(door.respond(request, visitor).await) }
+        });
+        let stream = TokioIo::new(Idle::new(stream, limits::RLS_IDLE_TIME));
+        let mut connection = pin!(builder().serve_connection(stream, service));
+        // How a connection ends is its client's business: there is nobody to tell.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = stop.asked() => {}
+            () = tokio::time::sleep(age()) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(limits::RLS_GRACE, connection).await;
+    }
+
+    fn connections(&self, change: i64) {
+        self.desk.metrics.connections(DoorName::Grpc, change);
+    }
+}
+
+fn builder() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits::RLS_STREAMS_MAX)
+        .max_header_list_size(limits::RLS_HEADERS_BYTES_MAX)
+        .max_frame_size(limits::RLS_FRAME_BYTES_MAX)
+        .keep_alive_interval(limits::RLS_KEEPALIVE_EVERY)
+        .keep_alive_timeout(limits::RLS_KEEPALIVE_TIMEOUT);
+    builder
+}
+
+/// How long a connection lasts, with up to a tenth more by chance.
+fn age() -> Duration {
+    let chance = RandomState::new().build_hasher().finish() % 1_000;
+    let more = limits::RLS_AGE_MAX.as_millis().saturating_mul(chance.into()) / 10_000;
+    limits::RLS_AGE_MAX + Duration::from_millis(u64::try_from(more).unwrap_or_default())
+}
+
+impl std::fmt::Debug for RlsDoor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RlsDoor").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_do_not_all_end_at_once() {
+        let ages: std::collections::BTreeSet<Duration> = (0..64).map(|_| age()).collect();
+        assert!(32 < ages.len());
+        assert!(ages.iter().all(|it| limits::RLS_AGE_MAX <= *it));
+        assert!(ages.iter().all(|it| *it <= limits::RLS_AGE_MAX + limits::RLS_AGE_MAX / 10));
+    }
+
+    #[test]
+    fn what_is_registered_for_reflection_can_be_read() {
+        let builder = tonic_reflection::server::Builder::configure();
+        let builder = builder.register_encoded_file_descriptor_set(DESCRIPTORS);
+        assert!(builder.build_v1().is_ok());
+    }
+}
