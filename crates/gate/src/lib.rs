@@ -28,7 +28,9 @@ mod headers;
 mod here;
 mod problem;
 mod reload;
+mod restored;
 mod settle;
+mod snapshot;
 mod stamp;
 mod store;
 mod suite;
@@ -38,7 +40,7 @@ pub use tidegate_config::{
     Attribute, Format, Headers, LoadError, Loaded, Report, Request, Response, Rule, Rules, Sample,
     Suite, Test, Unit, without_port,
 };
-pub use tidegate_store::By;
+pub use tidegate_store::{By, SnapshotError};
 
 pub use crate::admission::{Admission, Reason};
 pub use crate::answer::Answer;
@@ -48,6 +50,7 @@ pub use crate::gate::{Admit, Gate};
 pub use crate::headers::Field;
 pub use crate::reload::{Reloaded, Watch};
 pub use crate::settle::Settling;
+pub use crate::snapshot::{SaveError, SnapshotProblem, SnapshotRestored, SnapshotSaved};
 pub use crate::store::StoreFailure;
 pub use crate::suite::{Unmet, try_out};
 pub use crate::wait::Start;

@@ -121,7 +121,8 @@ impl Log {
         events: impl Iterator<Item = (Tick, u32)>,
     ) -> Option<Log> {
         let mut used = Some(0_u32);
-        let counted = events.inspect(|(_, cells)| used = used.and_then(|it| it.checked_add(*cells)));
+        let counted =
+            events.inspect(|(_, cells)| used = used.and_then(|it| it.checked_add(*cells)));
         let events = Events::again(seen, counted)?;
         Some(Log { events, used: used? })
     }

@@ -111,11 +111,7 @@ impl Copied {
 
     /// Every tag, and its state as it is under the policy of that tag's rule; `None` for rules
     /// that are not exported.
-    fn each(
-        &self,
-        policy_of: impl Fn(RuleId) -> Option<Policy>,
-        mut each: impl FnMut(u64, State),
-    ) {
+    fn each(&self, policy_of: impl Fn(RuleId) -> Option<Policy>, mut each: impl FnMut(u64, State)) {
         for (words, stride) in self.words.iter().zip([2, 3]) {
             for slot in words.chunks_exact(stride).filter(|slot| slot[0] != 0) {
                 if let Some(policy) = policy_of(rule_of(slot[0])) {
