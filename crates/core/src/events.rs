@@ -122,14 +122,14 @@ impl Events {
         events: impl Iterator<Item = (Tick, u32)>,
     ) -> Option<Events> {
         let mut list = Events { words: VecDeque::new(), latest, merged };
-        let mut last = None;
+        let mut before = None;
         for (tick, cells) in events {
             let is_known = tick <= latest && latest.since(tick).get() <= Events::TICK_MASK;
-            if cells == 0 || !is_known || last.is_some_and(|last| tick <= last) {
+            if cells == 0 || !is_known || before.is_some_and(|before| tick <= before) {
                 return None;
             }
             list.push_newest(tick, cells);
-            last = Some(tick);
+            before = Some(tick);
         }
         Some(list)
     }

@@ -54,3 +54,8 @@ pub use crate::snapshot::{SaveError, SnapshotProblem, SnapshotRestored, Snapshot
 pub use crate::store::StoreFailure;
 pub use crate::suite::{Unmet, try_out};
 pub use crate::wait::Start;
+
+/// The examples on the documentation's page, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/snapshots.md")]
+struct Snapshots;

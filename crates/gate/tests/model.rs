@@ -1,5 +1,5 @@
 //! The gate against a naive model: all rules in their order, a state for each rule and key in a
-//! plain map, and the core's policies asked one by one. Now and then the gate is saved and restored.
+//! plain map, and the core's policies asked one by one. Now and then the gate is restarted.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,5 +1,7 @@
 //! Snapshots: a store that is restored decides as the one that was exported would have.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, Tick};
 use tidegate_sim::rng::Rng;
 use tidegate_store::{MemoryStore, NamedRule, Restored, Rule};
@@ -12,11 +14,9 @@ fn tick(micros: u64) -> Tick {
 
 fn export(store: &MemoryStore, rules: &[Rule], now: Tick) -> Vec<u8> {
     let names: Vec<String> = (0..rules.len()).map(|number| format!("rule {number}")).collect();
-    let named = names.iter().zip(rules);
-    let named: Vec<NamedRule<'_>> =
-        named.map(|(name, rule)| NamedRule { name, also: "", rule }).collect();
+    let rules = names.iter().zip(rules).map(|(name, rule)| NamedRule { name, also: "", rule });
     let mut bytes = Vec::new();
-    let exported = store.export(&named, now, &mut bytes).unwrap();
+    let exported = store.export(&rules.collect::<Vec<_>>(), now, &mut bytes).unwrap();
     assert_eq!(exported.bytes, bytes.len() as u64);
     bytes
 }
@@ -89,7 +89,7 @@ fn elapsed(rng: &mut Rng, now: &mut u64) -> Tick {
     tick(*now)
 }
 
-/// Every keys_max: the same, fewer shards, more shards.
+/// Every `keys_max`: the same, fewer shards, more shards.
 fn stays_the_same(seed: u64, keys_max: usize, keys_max_after: usize) {
     let mut rng = Rng::new(seed);
     let store = MemoryStore::with_keys_max(keys_max);

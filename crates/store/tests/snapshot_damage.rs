@@ -2,6 +2,8 @@
 //!
 //! The same is done with coverage to guide it by `cargo xtask fuzz snapshot`; its seeds run here.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 use std::fs;
 use std::path::Path;
 

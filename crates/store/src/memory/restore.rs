@@ -101,19 +101,16 @@ impl Restoring {
     fn declare(&mut self, blocks: &BlockReader<'_>) -> Result<(), SnapshotError> {
         let declared = Declared::read(blocks.content());
         let declared = declared.ok_or_else(|| blocks.damaged("a rule cannot be read"))?;
-        let rule = match self.by_name.get(declared.name) {
-            Some(&place) => {
-                let before = &mut self.rules[place].rule;
-                *before = self.store.change(before, declared.policy, self.header.at)?;
-                before.clone()
-            }
-            None => {
-                let rule = self.store.rule(declared.policy)?;
-                let (name, also) = (declared.name.to_owned(), declared.also.to_owned());
-                self.by_name.insert(name.clone(), self.rules.len());
-                self.rules.push(RestoredRule { name, also, rule: rule.clone() });
-                rule
-            }
+        let rule = if let Some(&place) = self.by_name.get(declared.name) {
+            let before = &mut self.rules[place].rule;
+            *before = self.store.change(before, declared.policy, self.header.at)?;
+            before.clone()
+        } else {
+            let rule = self.store.rule(declared.policy)?;
+            let (name, also) = (declared.name.to_owned(), declared.also.to_owned());
+            self.by_name.insert(name.clone(), self.rules.len());
+            self.rules.push(RestoredRule { name, also, rule: rule.clone() });
+            rule
         };
         self.declared.push(rule);
         Ok(())

@@ -30,7 +30,9 @@ pub(super) fn put_policy(policy: &Policy, into: &mut Vec<u8>) {
         | Shape::SlidingWindow { limit, per } => (kind, [0, per.get(), 0], limit),
     };
     into.push(number);
-    words.into_iter().for_each(|word| into.extend(word.to_le_bytes()));
+    for word in words {
+        into.extend(word.to_le_bytes());
+    }
     into.extend(limit.to_le_bytes());
 }
 
@@ -100,7 +102,9 @@ mod tests {
             (9, [1, 2, u64::MAX], 1),
         ] {
             let mut bytes = vec![number];
-            words.into_iter().for_each(|word: u64| bytes.extend(word.to_le_bytes()));
+            for word in words {
+                bytes.extend(u64::to_le_bytes(word));
+            }
             bytes.extend(u32::to_le_bytes(limit));
             assert_eq!(read_policy(&mut Bytes(&bytes)), None, "{number} {words:?} {limit}");
         }
