@@ -111,6 +111,29 @@ impl Events {
         self.words.capacity() * size_of::<u64>()
     }
 
+    /// The latest tick that was seen, and whether events of different ticks were ever kept as one.
+    pub(crate) fn seen(&self) -> (Tick, bool) {
+        (self.latest, self.merged)
+    }
+
+    /// The list that has [`Events::seen`] this, and holds `events`; `None` if there is no such one.
+    pub(crate) fn again(
+        (latest, merged): (Tick, bool),
+        events: impl Iterator<Item = (Tick, u32)>,
+    ) -> Option<Events> {
+        let mut list = Events { words: VecDeque::new(), latest, merged };
+        let mut before = None;
+        for (tick, cells) in events {
+            let is_known = tick <= latest && latest.since(tick).get() <= Events::TICK_MASK;
+            if cells == 0 || !is_known || before.is_some_and(|before| tick <= before) {
+                return None;
+            }
+            list.push_newest(tick, cells);
+            before = Some(tick);
+        }
+        Some(list)
+    }
+
     /// The event that ends just before `index`: where it starts, its tick and its cells.
     fn event_before(&self, index: usize) -> Option<(usize, Tick, u32)> {
         let last = index.checked_sub(1)?;

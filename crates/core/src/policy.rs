@@ -303,8 +303,28 @@ impl Policy {
 
     /// The events that a log remembers, oldest first: when each passed, and its cells.
     pub fn events<'a>(&self, state: &'a State) -> impl Iterator<Item = (Tick, u32)> + use<'a> {
-        let log = if let Memory::Log(log) = &state.0 { Some(log) } else { None };
-        log.into_iter().flat_map(Log::events)
+        state.events()
+    }
+
+    /// Unpacks words that come from outside; `None` if this policy never packs such words.
+    pub fn unpack_checked(&self, words: [u64; 2]) -> Option<State> {
+        let state = self.unpack(words);
+        let can_be = match (&self.rule, &state.0) {
+            (Rule::Line(it), Memory::Line(line)) => it.can_be(*line),
+            _ => true,
+        };
+        (can_be && self.pack(&state) == words && self.words() != 0).then_some(state)
+    }
+
+    /// A list of `events`, oldest first, as it was when [`State::seen`] said this; `None` if this
+    /// policy keeps no lists, or there is no such list.
+    pub fn list(
+        &self,
+        seen: (Tick, bool),
+        events: impl Iterator<Item = (Tick, u32)>,
+    ) -> Option<State> {
+        let Rule::Log(_) = &self.rule else { return None };
+        Log::again(seen, events).map(|log| State(Memory::Log(log)))
     }
 
     fn knows(&self, state: &State) -> bool {
@@ -315,5 +335,19 @@ impl Policy {
                 | (Rule::Log(_), Memory::Log(_))
                 | (Rule::SlidingWindow(_), Memory::SlidingWindow(_))
         )
+    }
+}
+
+impl State {
+    /// What a list has seen beside its events: the latest tick, and whether events of different
+    /// ticks were ever kept as one. Nothing of a state that fits words.
+    pub fn seen(&self) -> Option<(Tick, bool)> {
+        if let Memory::Log(log) = &self.0 { Some(log.seen()) } else { None }
+    }
+
+    /// The events of a list, oldest first: when each passed, and its cells.
+    pub fn events(&self) -> impl Iterator<Item = (Tick, u32)> {
+        let log = if let Memory::Log(log) = &self.0 { Some(log) } else { None };
+        log.into_iter().flat_map(Log::events)
     }
 }

@@ -2,15 +2,18 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use tidegate_config::{LoadError, Report, Rules};
-use tidegate_store::{Clock, MemoryStore, SystemClock};
+use tidegate_core::{Span, Tick};
+use tidegate_store::{Clock, MemoryStore, Restored, RestoredRule, SystemClock};
 
 use crate::gate::{Gate, Inner};
 use crate::generation::Generation;
 use crate::plain::Book;
+use crate::restored::RestoredLimits;
+use crate::snapshot::{self, SnapshotProblem, SnapshotRestored};
 use crate::store::{AnyStore, StoreFailure};
 
 /// Opens a [`Gate`].
@@ -20,6 +23,7 @@ pub struct GateBuilder {
     policy: Option<Policy>,
     memory: Option<MemoryStore>,
     clock: Option<Arc<dyn Clock>>,
+    restore: Option<PathBuf>,
     #[cfg(feature = "redis")]
     fleet: Option<tidegate_redis::Fleet>,
 }
@@ -69,7 +73,18 @@ impl GateBuilder {
         self
     }
 
-    /// The gate, or what is wrong with its policy.
+    /// Begins with what was consumed as of a snapshot that [`Gate::save`] wrote; with nothing, if
+    /// there is no file at `path`. A store in this process takes the snapshot's place in size only;
+    /// with states in Redis the file is not read.
+    ///
+    /// A file that is damaged, or that another version wrote, is an error of
+    /// [`GateBuilder::open`]: nothing of it is used. [`SnapshotProblem::set_aside`] renames it.
+    pub fn restore(mut self, path: impl AsRef<Path>) -> GateBuilder {
+        self.restore = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// The gate, or what is wrong with its policy or its snapshot.
     pub fn open(self) -> Result<Gate, OpenError> {
         let rules = match self.policy {
             None => return Err(OpenError::NoPolicy),
@@ -84,10 +99,42 @@ impl GateBuilder {
         #[cfg(not(feature = "redis"))]
         let store = AnyStore::Here(memory);
         let now = store.now(&*clock);
-        let first = Generation::new(rules, None, &store, now).map_err(OpenError::Store)?;
-        let (current, reloading) = (ArcSwap::from_pointee(first), std::sync::Mutex::new(()));
-        Ok(Gate(Arc::new(Inner { current, store, clock, plain: Book::default(), reloading })))
+        let (store, began_with, limits) = match self.restore {
+            Some(path) => begin_with(&path, store, now)?,
+            None => (store, None, Vec::new()),
+        };
+        let restored = RestoredLimits::new(limits);
+        let limits = restored.present(now);
+        let first = Generation::new(rules, (None, &limits), &store, now);
+        let first = first.map_err(OpenError::Store)?;
+        restored.claimed(first.claims(&limits));
+        let (reloading, saving) = (Mutex::new(()), Mutex::new(()));
+        let current = ArcSwap::from_pointee(first);
+        let plain = Book::default();
+        let inner = Inner { current, store, clock, plain, reloading, saving, restored, began_with };
+        Ok(Gate(Arc::new(inner)))
     }
+}
+
+/// A store, the snapshot that it began with, and the limits of that.
+type Begun = (AnyStore, Option<SnapshotRestored>, Vec<RestoredRule>);
+
+/// The store with what a snapshot knows, if there is one.
+fn begin_with(path: &Path, store: AnyStore, now: Tick) -> Result<Begun, OpenError> {
+    let Some(memory) = store.here() else { return Ok((store, None, Vec::new())) };
+    let loaded = snapshot::load(path, memory.keys_max()).map_err(OpenError::Snapshot)?;
+    let Some(loaded) = loaded else { return Ok((store, None, Vec::new())) };
+    let Restored { store, at, states: keys, rules } = loaded;
+    let (path, behind) = (path.display(), at.since(now));
+    tracing::info!(%path, keys, "the snapshot was restored");
+    if Span::ZERO < behind {
+        tracing::warn!(
+            %path, %behind,
+            "the clock is behind the snapshot: nothing that was consumed is paid off until it has \
+             caught up; if it was wrong then, remove the snapshot and start again"
+        );
+    }
+    Ok((AnyStore::Here(store), Some(SnapshotRestored { keys, at, behind }), rules))
 }
 
 /// Why there is no gate, or no other policy.
@@ -98,6 +145,8 @@ pub enum OpenError {
     NoPolicy,
     /// The policy cannot be read, or is wrong.
     Policy(LoadError),
+    /// The snapshot to begin with is damaged, or cannot be read.
+    Snapshot(SnapshotProblem),
     /// The store cannot keep its rules.
     Store(StoreFailure),
     /// The policy is wrong.
@@ -109,6 +158,7 @@ impl fmt::Display for OpenError {
         match self {
             OpenError::NoPolicy => f.write_str("there is no policy: give a file or a text"),
             OpenError::Policy(error) => error.fmt(f),
+            OpenError::Snapshot(problem) => problem.fmt(f),
             OpenError::Store(error) => error.fmt(f),
             OpenError::Text(report) => report.fmt(f),
         }

@@ -15,6 +15,8 @@ use crate::carry::Carry;
 use crate::counts::RuleCounts;
 use crate::generation::Generation;
 use crate::plain::Book;
+use crate::restored::RestoredLimits;
+use crate::snapshot::SnapshotRestored;
 use crate::store::AnyStore;
 
 /// Decides about requests by a policy file. Clones are the same gate.
@@ -29,6 +31,11 @@ pub(crate) struct Inner {
     pub(crate) plain: Book,
     /// Held while a policy is put in force: one after the other.
     pub(crate) reloading: std::sync::Mutex<()>,
+    /// Held while a snapshot is saved.
+    pub(crate) saving: std::sync::Mutex<()>,
+    /// Limits of the snapshot that it began with, which nobody has asked for yet.
+    pub(crate) restored: RestoredLimits,
+    pub(crate) began_with: Option<SnapshotRestored>,
 }
 
 /// A decision that is being made. In this process it is there at once.
@@ -112,11 +119,14 @@ impl Gate {
         let before = self.0.current.load_full();
         let mut is_over = before.hold();
         let now = self.0.store.now(&*self.0.clock);
-        let next = Generation::new(rules, Some(&before), &self.0.store, now);
+        let restored = self.0.restored.present(now);
+        let next = Generation::new(rules, (Some(&before), &restored), &self.0.store, now);
         let next = Arc::new(next.map_err(OpenError::Store)?);
         *is_over = true;
         self.0.current.store(Arc::clone(&next));
         drop(is_over);
+        // After that: a snapshot finds them here or there.
+        self.0.restored.claimed(next.claims(&restored));
         // After that: what is consumed by the old rules is not forgotten.
         Carry { before: &before, after: &next, store: &self.0.store, now }.over();
         Ok(())

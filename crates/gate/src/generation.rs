@@ -4,7 +4,7 @@
 //! those of the next window while requests go on, by whoever asks first; a policy that is not in
 //! force any more turns no windows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_config::{Rule, Rules, Timed, Unit, Variant, WithoutStore};
 use tidegate_core::Tick;
+use tidegate_store::RestoredRule;
 
 use crate::counts::Counts;
 use crate::store::{AnyStore, StoreFailure, StoreRule};
@@ -46,6 +47,16 @@ pub(crate) struct Limit {
     pub(crate) quoted: Box<str>,
 }
 
+/// A limit of before: what was consumed under it is kept.
+#[derive(Clone)]
+struct Kept {
+    name: Box<str>,
+    rule: StoreRule,
+}
+
+/// Each under its name, and under its other one.
+type KeptByName = HashMap<String, Kept>;
+
 /// What it takes to go from one window to the next.
 #[derive(Debug)]
 struct Calendar {
@@ -68,14 +79,16 @@ pub(crate) enum Present<'g> {
 }
 
 impl Generation {
-    /// Puts `rules` in force after `before`, whose consumption is kept.
+    /// Puts `rules` in force after `before`, whose consumption is kept, and that of limits which
+    /// were restored and have not been in force yet.
     pub(crate) fn new(
         rules: Rules,
-        before: Option<&Generation>,
+        (before, restored): (Option<&Generation>, &[RestoredRule]),
         store: &AnyStore,
         now: Tick,
     ) -> Result<Generation, StoreFailure> {
-        let kept = before.map(Generation::by_name).unwrap_or_default();
+        let mut kept = restored_by_name(restored);
+        kept.extend(before.map(Generation::by_name).unwrap_or_default());
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
         let over = Over::default();
         let mut limits = Vec::with_capacity(rules.rules().len());
@@ -113,17 +126,50 @@ impl Generation {
         &self.counts[rule]
     }
 
-    fn by_name(&self) -> HashMap<String, &Limit> {
+    fn by_name(&self) -> KeptByName {
         let mut names = HashMap::new();
+        self.each_limit(|limit, other_name| {
+            let kept = Kept { name: limit.name.clone(), rule: limit.present_rule() };
+            names.extend(other_name.map(|name| (name, kept.clone())));
+            names.insert(limit.name.to_string(), kept);
+        });
+        names
+    }
+
+    /// The limits that are kept in this process, as they are now, by their names.
+    pub(crate) fn named_rules(&self) -> Vec<RestoredRule> {
+        let mut rules = Vec::new();
+        self.each_limit(|limit, other_name| {
+            if let Some(rule) = limit.present_rule().here().cloned() {
+                let also = other_name.unwrap_or_default();
+                rules.push(RestoredRule { name: limit.name.to_string(), also, rule });
+            }
+        });
+        rules
+    }
+
+    /// The names of those that are in force by now.
+    pub(crate) fn claims<'r>(&self, restored: &'r [RestoredRule]) -> Vec<&'r str> {
+        let mut names: HashSet<String> = HashSet::new();
+        let owned: HashSet<&str> = restored.iter().map(|it| &*it.name).collect();
+        self.each_limit(|limit, other_name| {
+            names.insert(limit.name.to_string());
+            // By its other name only what there was nothing for by its own.
+            names.extend(other_name.filter(|_| !owned.contains(&*limit.name)));
+        });
+        let is_here = |it: &&RestoredRule| names.contains(&it.name) || names.contains(&it.also);
+        restored.iter().filter(is_here).map(|it| &*it.name).collect()
+    }
+
+    /// Shows every limit with its other name, if it has one.
+    fn each_limit(&self, mut each: impl FnMut(&Limit, Option<String>)) {
         for (rule, variants) in self.rules.rules().iter().zip(&self.limits) {
             for (variant, limits) in rule.variants().iter().zip(variants) {
                 for (timed, limit) in variant.policies().iter().zip(limits) {
-                    names.insert(name(rule, variant, timed), limit);
-                    names.extend(usual_name(rule, variant, timed).map(|name| (name, limit)));
+                    each(limit, usual_name(rule, variant, timed));
                 }
             }
         }
-        names
     }
 
     fn counts_by_name(&self) -> HashMap<&str, Arc<Counts>> {
@@ -134,7 +180,7 @@ impl Generation {
 impl Limit {
     fn new(
         (rule, variant, timed): (&Rule, &Variant, &Timed),
-        kept: &HashMap<String, &Limit>,
+        kept: &KeptByName,
         store: &AnyStore,
         now: Tick,
         over: &Over,
@@ -149,9 +195,7 @@ impl Limit {
             (!goes_on).then_some(before)
         };
         let made = match kept.get(&name).or_else(usual) {
-            Some(before) => {
-                store.change(&before.present_rule(), policy, rule.without_store(), now)?
-            }
+            Some(before) => store.change(&before.rule, policy, rule.without_store(), now)?,
             None => store.rule(&name, policy, rule.without_store())?,
         };
         let calendar = timed.changes_at(now).map(|until| {
@@ -217,6 +261,18 @@ impl std::ops::Deref for Present<'_> {
             Present::Window(window) => &window.rule,
         }
     }
+}
+
+fn restored_by_name(restored: &[RestoredRule]) -> KeptByName {
+    let mut names = HashMap::new();
+    for RestoredRule { name, also, rule } in restored {
+        let kept = Kept { name: name.as_str().into(), rule: StoreRule::Here(rule.clone()) };
+        if !also.is_empty() {
+            names.insert(also.clone(), kept.clone());
+        }
+        names.insert(name.clone(), kept);
+    }
+    names
 }
 
 /// Under what name a limit keeps its consumption.

@@ -31,7 +31,9 @@ mod plain;
 mod problem;
 mod reload;
 mod reset;
+mod restored;
 mod settle;
+mod snapshot;
 mod stamp;
 mod store;
 mod suite;
@@ -42,7 +44,7 @@ pub use tidegate_config::{
     Attribute, Format, Headers, LoadError, Loaded, Report, Request, Response, Rule, Rules, Sample,
     Suite, Test, Unit, WithoutStore, without_port,
 };
-pub use tidegate_store::By;
+pub use tidegate_store::{By, SnapshotError};
 
 pub use crate::admission::{Admission, Reason};
 pub use crate::answer::Answer;
@@ -54,7 +56,13 @@ pub use crate::plain::{DecidePlain, PlainCharge, PlainDecided, PlainLimit};
 pub use crate::reload::{Reloaded, Watch};
 pub use crate::reset::Resetting;
 pub use crate::settle::Settling;
+pub use crate::snapshot::{SaveError, SnapshotProblem, SnapshotRestored, SnapshotSaved};
 pub use crate::store::StoreFailure;
 pub use crate::suite::{Unmet, try_out};
 pub use crate::together::{AdmitTogether, Together};
 pub use crate::wait::Start;
+
+/// The examples on the documentation's page, compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/snapshots.md")]
+struct Snapshots;

@@ -1,5 +1,5 @@
 //! The gate against a naive model: all rules in their order, a state for each rule and key in a
-//! plain map, and the core's policies asked one by one.
+//! plain map, and the core's policies asked one by one. Now and then the gate is restarted.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -11,7 +11,7 @@ use tidegate_core::{Decision, Kind, Policy, Quota, Span, State, Tick, Verdict};
 use tidegate_gate::Sample;
 use tidegate_sim::rng::Rng;
 
-use self::stand::{START, gate};
+use self::stand::{Folder, START, gate, reopened};
 
 const ALGORITHMS: [&str; 7] = [
     "token-bucket",
@@ -228,7 +228,8 @@ fn check(seed: u64) -> (u32, u32) {
          costs: [{{ path: /**, cost: {{ from: header:x-cost, min: 0 }} }}]\n\
          rules:\n{yaml}"
     );
-    let (gate, clock) = gate(&policy);
+    let (mut gate, clock) = gate(&policy);
+    let folder = Folder::new();
     let mut model = Model::default();
     let mut now = Tick::from_micros(START * 1_000_000);
     let (mut passed, mut refused) = (0, 0);
@@ -238,6 +239,11 @@ fn check(seed: u64) -> (u32, u32) {
             let span = Span::from_micros(rng.below(longest) + 1);
             clock.advance(span);
             now = now.after(span);
+        }
+        // A restart is nothing that anybody can see later.
+        if rng.one_in(200) {
+            gate.save(folder.join("snapshot")).unwrap();
+            gate = reopened(&folder, &policy, &clock).unwrap();
         }
         let asked = Asked {
             client: rng_at(&mut rng, 4),

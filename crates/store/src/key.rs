@@ -5,9 +5,10 @@
 //! the seed cannot choose which.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
-use foldhash::quality::{FoldHasher, RandomState};
+use foldhash::SharedSeed;
+use foldhash::quality::FoldHasher;
 
 /// Whom we count: the hash of a key's parts.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
@@ -16,8 +17,16 @@ pub struct Key(u64);
 /// Makes keys, all under one seed.
 #[derive(Clone)]
 pub struct Keys {
-    seed: RandomState,
+    seed: Seed,
+    /// What the seed's second half spreads to.
+    shared: SharedSeed,
+    /// Which bits of a hash are used: all, unless states were restored that are known by fewer.
+    mask: u64,
 }
+
+/// The seed of keys. Who knows it can aim at collisions.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) struct Seed(pub(crate) [u64; 2]);
 
 impl Key {
     /// The most bytes that the parts of a key may have together.
@@ -26,12 +35,41 @@ impl Key {
     pub(crate) const fn hash(self) -> u64 {
         self.0
     }
+
+    /// The key that has this hash.
+    pub(crate) const fn of_hash(hash: u64) -> Key {
+        Key(hash)
+    }
 }
 
 impl Keys {
     /// Keys under a seed of their own.
     pub fn new() -> Keys {
-        Keys { seed: RandomState::default() }
+        // The system's chance: foldhash's own would do, but cannot be written down.
+        let chance = RandomState::new();
+        Keys::seeded(Seed([chance.hash_one(0_u8), chance.hash_one(1_u8)]), u64::BITS)
+    }
+
+    /// Keys under a known seed, of which the first `bits` bits count.
+    pub(crate) fn seeded(seed: Seed, bits: u32) -> Keys {
+        let mask = u64::MAX.checked_shl(u64::BITS.saturating_sub(bits)).unwrap_or(0);
+        Keys { seed, shared: SharedSeed::from_u64(seed.0[1]), mask }
+    }
+
+    /// The seed.
+    pub(crate) fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// How many bits of a hash count.
+    pub(crate) fn bits(&self) -> u32 {
+        self.mask.count_ones()
+    }
+
+    /// What a key of every kind of part hashes to: another way of hashing is told by it.
+    pub(crate) fn sample(&self) -> u64 {
+        let parts = ("tidegate", 0x0102_0304_0506_0708_u64, &[9_u32, 10][..], 11_u8, 12_u128);
+        self.key(parts).map_or(0, Key::hash)
     }
 
     /// The key of `parts`: a string, a number, or a tuple of anything that can be hashed.
@@ -47,11 +85,11 @@ impl Keys {
     /// ```
     #[inline]
     pub fn key(&self, parts: impl Hash) -> Result<Key, KeyTooLong> {
-        let inner = self.seed.build_hasher();
+        let inner = FoldHasher::with_seed(self.seed.0[0], &self.shared);
         let mut hasher = PartsHasher { inner, bytes: 0, after_bytes: false };
         parts.hash(&mut hasher);
         KeyTooLong::check(hasher.bytes)?;
-        Ok(Key(hasher.inner.finish()))
+        Ok(Key(hasher.inner.finish() & self.mask))
     }
 }
 
@@ -105,13 +143,13 @@ impl std::error::Error for KeyTooLong {}
 ///
 /// Bytes need no mark: each run of them is mixed in by itself, with its length. The byte that the
 /// standard library puts after every text is therefore left out, which saves a step for each.
-struct PartsHasher {
-    inner: FoldHasher<'static>,
+struct PartsHasher<'k> {
+    inner: FoldHasher<'k>,
     bytes: usize,
     after_bytes: bool,
 }
 
-impl PartsHasher {
+impl PartsHasher<'_> {
     #[inline]
     fn number(&mut self, number: u64, width: usize) {
         self.bytes += width;
@@ -120,7 +158,7 @@ impl PartsHasher {
     }
 }
 
-impl Hasher for PartsHasher {
+impl Hasher for PartsHasher<'_> {
     fn finish(&self) -> u64 {
         self.inner.finish()
     }

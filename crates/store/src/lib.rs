@@ -9,6 +9,7 @@ mod clock;
 mod key;
 mod limiter;
 mod memory;
+mod snapshot;
 mod sync;
 
 pub use crate::by::By;
@@ -18,3 +19,4 @@ pub use crate::limiter::{
     Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, ToPolicy,
 };
 pub use crate::memory::{Charge, MemoryStore, Rule, TooManyRules};
+pub use crate::snapshot::{Exported, NamedRule, Restored, RestoredRule, SnapshotError};

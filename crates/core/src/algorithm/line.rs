@@ -98,6 +98,12 @@ impl LineBucket {
         self.debt(line.zero_at, now) == 0
     }
 
+    /// Whether `line` can be one of this bucket: no debt is above a burst as of the last tick.
+    pub(crate) fn can_be(&self, line: Line) -> bool {
+        let burst: u128 = self.in_cells(self.grains.burst());
+        self.debt(line.zero_at, Tick::MAX) <= burst
+    }
+
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "part of the shortest way, as above")]
     fn judged<A: Amount>(&self, zero_at: A, now: Tick, cost: u32) -> Verdict {

@@ -110,6 +110,23 @@ impl Log {
         self.events.iter()
     }
 
+    /// What the list has seen beside its events; see [`Events::seen`].
+    pub(crate) fn seen(&self) -> (Tick, bool) {
+        self.events.seen()
+    }
+
+    /// The log of `events` that has seen this; `None` if there is no such one.
+    pub(crate) fn again(
+        seen: (Tick, bool),
+        events: impl Iterator<Item = (Tick, u32)>,
+    ) -> Option<Log> {
+        let mut used = Some(0_u32);
+        let counted =
+            events.inspect(|(_, cells)| used = used.and_then(|it| it.checked_add(*cells)));
+        let events = Events::again(seen, counted)?;
+        Some(Log { events, used: used? })
+    }
+
     /// Bytes held on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.events.heap_bytes()

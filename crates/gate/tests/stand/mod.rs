@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::{Span, Verdict};
-use tidegate_gate::{Admission, Gate, Response, RuleCounts, Rules, Sample};
+use tidegate_gate::{Admission, Gate, OpenError, Response, RuleCounts, Rules, Sample};
 use tidegate_store::{Clock, ManualClock};
 
 /// Where clocks of tests begin: a Friday in July 2024, at noon.
@@ -38,6 +38,16 @@ pub fn gate_at(seconds: u64, policy: &str) -> (Gate, Arc<ManualClock>) {
     let clock = clock_at(seconds);
     let builder = Gate::builder().rules(rules(policy));
     (builder.clock(Arc::clone(&clock) as Arc<dyn Clock>).open().unwrap(), clock)
+}
+
+/// The gate that begins with the file `snapshot` of a folder.
+pub fn reopened(
+    folder: &Folder,
+    policy: &str,
+    clock: &Arc<ManualClock>,
+) -> Result<Gate, OpenError> {
+    let builder = Gate::builder().rules(rules(policy)).restore(folder.join("snapshot"));
+    builder.clock(Arc::clone(clock) as Arc<dyn Clock>).open()
 }
 
 #[track_caller]

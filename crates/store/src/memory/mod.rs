@@ -10,10 +10,12 @@
 //! indebted than they are, and never the other way round. Lists (sliding log, concurrency) cannot
 //! be folded like that; there a newcomer is refused until something is forgotten.
 
+mod export;
 mod few;
 mod lists;
 mod lock;
 mod prefetch;
+mod restore;
 mod rule;
 mod several;
 mod shard;
@@ -57,6 +59,8 @@ pub struct MemoryStore {
     book: RwLock<Book>,
     /// For states of one word, of two, and of lists.
     tables: [Table; 3],
+    /// How many keys there may be, of each size.
+    keys_max: usize,
 }
 
 /// One request under one rule, for a batch or among several limits.
@@ -101,6 +105,7 @@ impl MemoryStore {
             keys: Keys::new(),
             book: RwLock::default(),
             tables: [1, 2, 0].map(|words| Table::new(words, bits, keys_max)),
+            keys_max,
         }
     }
 
@@ -257,6 +262,11 @@ impl MemoryStore {
     /// Forgets a key: it is as good as one that was never seen.
     pub fn reset(&self, rule: &Rule, key: Key) {
         self.with_shard(rule, key, |_, shard, rule, tag| (shard.forget(rule, tag), None));
+    }
+
+    /// How many keys there may be, of each size.
+    pub fn keys_max(&self) -> usize {
+        self.keys_max
     }
 
     /// How many states are kept.

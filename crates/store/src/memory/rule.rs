@@ -79,6 +79,12 @@ impl Rule {
         &self.policy
     }
 
+    /// The policy under which states of this rule are written under `id`.
+    pub(super) fn policy_of(&self, id: RuleId) -> Option<Policy> {
+        let before = || self.before().iter().find(|before| before.id == id);
+        if id == self.id { Some(self.policy) } else { before().map(|before| before.policy) }
+    }
+
     /// Whether states that were written under `id` are this rule's.
     pub(super) fn inherits(&self, id: RuleId) -> bool {
         self.before().iter().any(|before| before.id == id)

@@ -47,6 +47,11 @@ impl Shard {
         &self.slots
     }
 
+    /// The list at `index`.
+    pub(super) fn list(&self, index: usize) -> Option<&State> {
+        self.lists.as_ref()?.get(place(self.slots.state(index)))
+    }
+
     /// Whether it is time for somebody to sweep.
     #[inline]
     pub(super) fn counts_call(&mut self) -> bool {
@@ -245,7 +250,7 @@ impl Shard {
 
     /// Writes `state` under `tag`; where something is written already, the worse of the two. It may
     /// be above the cap: a key that is owed something is never dropped.
-    fn adopt(&mut self, tag: Tag, policy: &Policy, state: State) {
+    pub(super) fn adopt(&mut self, tag: Tag, policy: &Policy, state: State) {
         let Ok(index) = self.slots.find(tag.0) else {
             return self.insert(tag, policy, state);
         };

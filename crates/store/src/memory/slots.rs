@@ -52,6 +52,11 @@ impl Slots {
         self.stride as usize
     }
 
+    /// All slots, one after the other, empty ones included.
+    pub(super) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     /// Where the slots begin, as an address to prefetch near.
     pub(super) fn address(&self) -> usize {
         self.words.as_ptr().addr()

@@ -72,6 +72,11 @@ impl Table {
         }
     }
 
+    /// How many bits of a hash choose the shard.
+    pub(super) fn bits(&self) -> u32 {
+        self.bits
+    }
+
     #[inline]
     pub(super) fn place(&self, key: Key) -> Place {
         let hash = key.hash();

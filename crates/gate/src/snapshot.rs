@@ -1,0 +1,224 @@
+//! Snapshots of a gate's limits, for the store in this process: a restart is no fresh burst.
+//!
+//! A file is written beside the last one and put in its place once all of it is on the disk, so
+//! there is always a whole one. It holds the seed under which keys are hashed; who knows that can
+//! aim at collisions, so the file is for its owner alone.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use tidegate_core::{Span, Tick};
+use tidegate_store::{Exported, MemoryStore, NamedRule, Restored, RestoredRule, SnapshotError};
+
+use crate::gate::Gate;
+
+/// A snapshot that was saved.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct SnapshotSaved {
+    /// How long the file is.
+    pub bytes: u64,
+    /// How many keys are in it, once for each limit.
+    pub keys: u64,
+    /// As of when.
+    pub at: Tick,
+}
+
+/// A snapshot that a gate began with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct SnapshotRestored {
+    /// How many keys were in it, once for each limit.
+    pub keys: u64,
+    /// As of when.
+    pub at: Tick,
+    /// By how much the clock was behind that when the gate was opened: zero, unless it was set
+    /// back. Until it has caught up, nothing that was consumed is paid off.
+    pub behind: Span,
+}
+
+/// A snapshot that a gate cannot begin with.
+#[derive(Debug)]
+pub struct SnapshotProblem {
+    path: PathBuf,
+    error: SnapshotError,
+}
+
+/// Why a snapshot was not saved. The last one is still there.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SaveError {
+    /// States are kept in Redis: there is nothing here to be saved.
+    Elsewhere,
+    /// The file cannot be written.
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl Gate {
+    /// Saves what was consumed under every limit to a file, for
+    /// [`GateBuilder::restore`](crate::GateBuilder::restore).
+    ///
+    /// Decisions go on meanwhile; one that is made during the call may or may not be in the file.
+    /// The file is replaced as a whole, and only its owner can read it. This waits for the disk:
+    /// call it where that is no harm.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<SnapshotSaved, SaveError> {
+        let path = path.as_ref();
+        // One after the other: an earlier one never replaces a later one.
+        let _one_by_one = self.0.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = self.0.store.here().ok_or(SaveError::Elsewhere)?;
+        let at = self.now();
+        // In this order: a limit that is claimed meanwhile is in one of them, or in both.
+        let waiting = self.0.restored.present(at);
+        let limits = self.0.current.load_full().named_rules();
+        let exported = replaced(path, |out| export(store, &waiting, &limits, at, out));
+        let exported = exported.map_err(|error| SaveError::Io { path: path.to_owned(), error })?;
+        let idle = waiting.iter().zip(&exported.owing).filter(|(_, owing)| **owing == 0);
+        self.0.restored.claimed(idle.map(|(rule, _)| &*rule.name));
+        Ok(SnapshotSaved { bytes: exported.bytes, keys: exported.states, at })
+    }
+
+    /// The snapshot that this gate began with.
+    pub fn restored(&self) -> Option<SnapshotRestored> {
+        self.0.began_with
+    }
+}
+
+/// Limits that wait first: where one is named by both, the policy's is the one that goes on.
+fn export(
+    store: &MemoryStore,
+    waiting: &[RestoredRule],
+    limits: &[RestoredRule],
+    at: Tick,
+    out: &mut dyn Write,
+) -> io::Result<Exported> {
+    let rules = waiting.iter().chain(limits);
+    let named = rules.map(|it| NamedRule { name: &it.name, also: &it.also, rule: &it.rule });
+    store.export(&named.collect::<Vec<_>>(), at, out)
+}
+
+/// Reads a snapshot, if there is one.
+pub(crate) fn load(path: &Path, keys_max: usize) -> Result<Option<Restored>, SnapshotProblem> {
+    let problem = |error| SnapshotProblem { path: path.to_owned(), error };
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|error| problem(SnapshotError::Io(error)))?,
+    };
+    MemoryStore::restore(&mut BufReader::new(file), keys_max).map(Some).map_err(problem)
+}
+
+/// Writes a file beside the one at `path`, and puts it in its place once it is on the disk.
+fn replaced<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
+    let partial = with_suffix(path, ".partial");
+    let written = write_new(&partial, write).and_then(|written| {
+        fs::rename(&partial, path)?;
+        sync_folder(path)?;
+        Ok(written)
+    });
+    if written.is_err() {
+        // It may not even be there; what is told is why.
+        drop(fs::remove_file(&partial));
+    }
+    written
+}
+
+fn write_new<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
+    // What is there was left by a process that was killed. Never written into: it may be a link.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut out = BufWriter::new(options.open(path)?);
+    let written = write(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    Ok(written)
+}
+
+/// Makes a new name in the folder of `path` outlast a loss of power.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    let _ = path;
+    Ok(())
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+impl SnapshotProblem {
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is wrong with it.
+    pub fn error(&self) -> &SnapshotError {
+        &self.error
+    }
+
+    /// Whether the file itself is to blame, so that it is of no use to this version. Otherwise it
+    /// could not be read, and may be whole.
+    pub fn is_damaged(&self) -> bool {
+        self.error.is_damaged()
+    }
+
+    /// Renames the file to `<file>.damaged-<seconds>`, and says to what: so that the next snapshot
+    /// does not replace it, and somebody can have a look.
+    pub fn set_aside(&self, now: Tick) -> io::Result<PathBuf> {
+        let seconds = now.get() / 1_000_000;
+        let names = (1..100).map(|number| format!(".damaged-{seconds}-{number}"));
+        let names = std::iter::once(format!(".damaged-{seconds}")).chain(names);
+        let mut free = names.map(|name| with_suffix(&self.path, &name));
+        let free = free.find(|path| fs::symlink_metadata(path).is_err());
+        let aside = free.ok_or_else(|| io::Error::other("there are a hundred of them already"))?;
+        fs::rename(&self.path, &aside)?;
+        Ok(aside)
+    }
+}
+
+impl fmt::Display for SnapshotProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for SnapshotProblem {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl fmt::Display for SaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SaveError::Elsewhere => {
+                f.write_str("states are kept in Redis: there is nothing here to be saved")
+            }
+            SaveError::Io { path, error } => write!(
+                f,
+                "the snapshot `{}` cannot be written: {error}; the last one stays",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for SaveError {}
