@@ -22,7 +22,6 @@ impl RestoredLimits {
 
     /// The limit of this name, if what it knows still counts at `now`. It stays here until it is
     /// [claimed](RestoredLimits::claimed), so that no snapshot misses it.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for limits that are named at run time"))]
     pub(crate) fn find(&self, name: &str, now: Tick) -> Option<Rule> {
         self.lock().get(name).filter(|rule| !is_over(rule, now)).map(|rule| rule.rule.clone())
     }

@@ -14,11 +14,15 @@ pub mod resp;
 pub mod rls;
 mod secret;
 mod server;
+mod settings;
+mod snapshot;
 mod stop;
 mod tls;
 
 pub use crate::answer::{Answer, Field, RuleAnswer, Value, verdict_name};
 pub use crate::ask::Ask;
 pub use crate::auth::{Guard, Role, TokenError, Tokens, Wrong};
-pub use crate::server::{Addresses, Ended, ServeError, Server, Settings};
+pub use crate::server::{Addresses, Ended, ServeError, Server};
+pub use crate::settings::Settings;
+pub use crate::snapshot::SnapshotSettings;
 pub use crate::tls::{TlsError, TlsFiles};

@@ -3,51 +3,23 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_gate::{Gate, Reloaded, Watch};
-use tidegate_store::ManualClock;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::auth::Guard;
 use crate::desk::Desk;
 use crate::http::HttpDoor;
 use crate::limits;
 use crate::listen::{self, Door, Listening};
 use crate::resp::RespDoor;
-use crate::rls::{EnvoyConfig, EnvoyConfigError, RateLimits, RlsDoor, RlsSettings};
+use crate::rls::{EnvoyConfig, EnvoyConfigError, RateLimits, RlsDoor};
+use crate::settings::Settings;
+use crate::snapshot::Snapshots;
 use crate::stop::{Stop, Stopper};
-use crate::tls::{Tls, TlsError, TlsFiles};
-
-/// How a server is run.
-#[derive(Debug)]
-pub struct Settings {
-    /// Where HTTP is spoken; nowhere, if nothing is said. So with the others.
-    pub http: Option<SocketAddr>,
-    /// Where Envoy's rate limit service is.
-    pub grpc: Option<SocketAddr>,
-    /// Where the Redis protocol is spoken.
-    pub resp: Option<SocketAddr>,
-    /// Certificates, for all doors.
-    pub tls: Option<TlsFiles>,
-    /// Who may do what.
-    pub guard: Guard,
-    /// The gate's clock, if it is one that is moved by hand.
-    pub manual: Option<Arc<ManualClock>>,
-    /// The policy's file or folder, to be watched.
-    pub policy: Option<PathBuf>,
-    /// A folder of envoyproxy/ratelimit's files: Envoy is answered by these, not by the policy.
-    pub envoy_config: Option<PathBuf>,
-    /// What Envoy is told beside the decision.
-    pub rls: RlsSettings,
-    /// How long to go on while `/readyz` already says no: until those who balance load have looked.
-    pub drain_delay: Duration,
-    /// How long what is under way may take when it is time to stop.
-    pub drain: Duration,
-}
+use crate::tls::{Tls, TlsError};
 
 /// A server that is bound: who connects is kept waiting until it runs.
 #[derive(Debug)]
@@ -87,25 +59,6 @@ pub enum Ended {
     InTheMiddle,
 }
 
-impl Default for Settings {
-    /// No door, no TLS, no tokens; ten seconds to finish.
-    fn default() -> Settings {
-        Settings {
-            http: None,
-            grpc: None,
-            resp: None,
-            tls: None,
-            guard: Guard::default(),
-            manual: None,
-            policy: None,
-            envoy_config: None,
-            rls: RlsSettings::default(),
-            drain_delay: Duration::ZERO,
-            drain: Duration::from_secs(10),
-        }
-    }
-}
-
 impl Server {
     /// Binds the doors. To be called within a Tokio runtime.
     pub fn bind(gate: Gate, mut settings: Settings) -> Result<Server, ServeError> {
@@ -140,6 +93,7 @@ impl Server {
         let limits = RateLimits::new(desk.gate.clone(), envoy, settings.rls);
         let grpc = RlsDoor::new(Arc::clone(&desk), limits.clone()).await;
         let _chores = Chores(tokio::spawn(chores(Arc::clone(&desk), tls.clone())));
+        let snapshots = settings.snapshot.map(|settings| Snapshots::begin(&desk, settings));
         let mut doors = Doors { doors: JoinSet::new(), tls, asked, drain: settings.drain };
         doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), Some(json(limits))));
         doors.open(bound.grpc, grpc.clone());
@@ -151,6 +105,9 @@ impl Server {
         tokio::time::sleep(settings.drain_delay).await;
         stopper.stop();
         let all_did = doors.doors.join_all().await.into_iter().all(|did| did);
+        if let Some(snapshots) = snapshots {
+            snapshots.end().await;
+        }
         Ok(if all_did { Ended::Cleanly } else { Ended::InTheMiddle })
     }
 }

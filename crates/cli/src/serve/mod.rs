@@ -10,10 +10,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use tidegate_gate::{Gate, GateBuilder};
+use tidegate_gate::{Gate, GateBuilder, OpenError};
 use tidegate_redis::{Fleet, RedisStore};
-use tidegate_server::{Ended, Guard, Server, Settings, TlsFiles, Tokens};
-use tidegate_store::{ManualClock, MemoryStore};
+use tidegate_server::rls::RlsSettings;
+use tidegate_server::{Ended, Guard, Server, Settings, SnapshotSettings, TlsFiles, Tokens};
+use tidegate_store::{Clock, ManualClock, MemoryStore, SystemClock};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -27,10 +28,7 @@ const SAMPLE: &str = include_str!("sample.yaml");
 /// Serves until it is told to stop.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let args = file::with_file(args)?;
-    if args.clock == ClockKind::Manual && args.store != "memory" {
-        let text = "--clock manual is for states in memory: Redis goes by its own clock";
-        return Err(Failure::Usage { command: "serve", text: text.to_owned() });
-    }
+    make_sense(&args)?;
     log::start(args.log, args.log_level);
     let runtime = runtime(args.threads).context("no threads can be had")?;
     let ended = runtime.block_on(serve(&args));
@@ -40,6 +38,21 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Ended::Cleanly => ExitCode::SUCCESS,
         Ended::InTheMiddle => ExitCode::from(1),
     })
+}
+
+/// Refuses what does not go together.
+fn make_sense(args: &Args) -> Result<(), Failure> {
+    let text = match () {
+        () if args.store == "memory" => return Ok(()),
+        () if args.clock == ClockKind::Manual => {
+            "--clock manual is for states in memory: Redis goes by its own clock"
+        }
+        () if args.snapshot.is_some() => {
+            "--snapshot is for states in memory: those in Redis outlive a restart"
+        }
+        () => return Ok(()),
+    };
+    Err(Failure::Usage { command: "serve", text: text.to_owned() })
 }
 
 fn runtime(threads: Option<u16>) -> std::io::Result<Runtime> {
@@ -63,6 +76,12 @@ async fn serve(args: &Args) -> Result<Ended> {
         guard: tokens.map(Guard::with_tokens).unwrap_or_default(),
         manual,
         policy: args.policy.clone(),
+        envoy_config: args.envoy_config.clone(),
+        rls: RlsSettings::default(),
+        snapshot: args
+            .snapshot
+            .clone()
+            .map(|path| SnapshotSettings { path, every: args.snapshot_every }),
         drain_delay: args.drain_delay,
         drain: args.drain,
     };
@@ -80,24 +99,38 @@ async fn serve(args: &Args) -> Result<Ended> {
 
 /// The gate, with its policy and its store.
 async fn gate(args: &Args, manual: Option<Arc<ManualClock>>) -> Result<Gate> {
-    let builder = match &args.policy {
-        Some(path) => Gate::builder().file(path),
-        None => Gate::builder().text(SAMPLE),
+    let builder = || {
+        let builder = match &args.policy {
+            Some(path) => Gate::builder().file(path),
+            None => Gate::builder().text(SAMPLE),
+        };
+        match &manual {
+            Some(clock) => builder.clock(Arc::clone(clock) as Arc<dyn Clock>),
+            None => builder,
+        }
     };
-    let builder = match manual {
-        Some(clock) => builder.clock(clock),
-        None => builder,
-    };
-    Ok(with_store(builder, args).await?.open()?)
+    let Some(snapshot) = &args.snapshot else { return Ok(opened(builder(), args).await??) };
+    match opened(builder().restore(snapshot), args).await? {
+        // It starts afresh, and says so: a server that is away limits nobody.
+        Err(OpenError::Snapshot(problem)) => {
+            let aside = problem.set_aside(SystemClock::new().now());
+            let aside = aside.with_context(|| format!("{problem}; it cannot be set aside"))?;
+            let aside = aside.display();
+            tracing::error!(%problem, %aside, "the snapshot is damaged: it was set aside, and limits start afresh");
+            Ok(opened(builder().restore(snapshot), args).await??)
+        }
+        opened => Ok(opened?),
+    }
 }
 
-async fn with_store(builder: GateBuilder, args: &Args) -> Result<GateBuilder> {
+/// The gate on its store; what is wrong with the store comes first.
+async fn opened(builder: GateBuilder, args: &Args) -> Result<Result<Gate, OpenError>> {
     if args.store == "memory" {
-        return Ok(builder.memory(MemoryStore::with_keys_max(args.keys_max)));
+        return Ok(builder.memory(MemoryStore::with_keys_max(args.keys_max)).open());
     }
     let settings = args.store.parse()?;
     let store = RedisStore::builder(settings).deadline(args.store_deadline).connect().await?;
-    Ok(builder.fleet(Fleet::new(store)))
+    Ok(builder.fleet(Fleet::new(store)).open())
 }
 
 fn tls(args: &Args) -> Option<TlsFiles> {

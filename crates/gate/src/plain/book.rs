@@ -5,9 +5,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tidegate_config::WithoutStore;
 use tidegate_core::{Policy, Tick};
+use tidegate_store::RestoredRule;
 
 use super::{Kept, PlainLimit};
-use crate::store::{AnyStore, StoreFailure};
+use crate::restored::RestoredLimits;
+use crate::store::{AnyStore, StoreFailure, StoreRule};
 
 /// All plain limits. Written when a new one is asked for; read otherwise.
 #[derive(Debug, Default)]
@@ -20,8 +22,8 @@ impl Book {
         name: &str,
         policy: Policy,
         without: WithoutStore,
-        store: &AnyStore,
-        now: impl FnOnce() -> Tick,
+        (store, restored): (&AnyStore, &RestoredLimits),
+        now: impl Fn() -> Tick,
     ) -> Result<PlainLimit, StoreFailure> {
         let is_it = |limit: &&PlainLimit| limit.0.policy == policy && limit.0.without == without;
         let limits = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -30,6 +32,7 @@ impl Book {
         }
         drop(limits);
         let mut limits = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut claimed = None;
         let rule = match limits.get(name) {
             Some(limit) if is_it(&limit) => return Ok(limit.clone()),
             Some(before) => store.change(&before.0.rule, policy, without, now())?,
@@ -43,11 +46,39 @@ impl Book {
                 let message = format!("there are {max} plain limits already: use one of them");
                 return Err(StoreFailure::new(message));
             }
-            // No rule of a policy has a name that begins like this.
-            None => store.rule(&format!("/plain/{name}"), policy, without)?,
+            None => {
+                let kept = kept_as(name);
+                let made = match restored.find(&kept, now()) {
+                    Some(rule) => store.change(&StoreRule::Here(rule), policy, without, now())?,
+                    None => store.rule(&kept, policy, without)?,
+                };
+                claimed = Some(kept);
+                made
+            }
         };
         let limit = PlainLimit(Arc::new(Kept { name: name.into(), policy, without, rule }));
         limits.insert(name.into(), limit.clone());
+        // After that: a snapshot finds it here or there.
+        restored.claimed(claimed.as_deref());
         Ok(limit)
     }
+
+    /// All of them, as a snapshot names them.
+    pub(crate) fn named_rules(&self) -> Vec<RestoredRule> {
+        let limits = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut named: Vec<RestoredRule> = limits
+            .iter()
+            .filter_map(|(name, limit)| {
+                let rule = limit.0.rule.here()?.clone();
+                Some(RestoredRule { name: kept_as(name), also: String::new(), rule })
+            })
+            .collect();
+        named.sort_by(|one, other| one.name.cmp(&other.name));
+        named
+    }
+}
+
+/// Under which name a plain limit is kept. No rule of a policy has one that begins like this.
+fn kept_as(name: &str) -> String {
+    format!("/plain/{name}")
 }

@@ -135,7 +135,8 @@ impl Gate {
             return Err(StoreFailure::new(message));
         }
         let now = || self.0.store.now(&*self.0.clock);
-        self.0.plain.limit(name, policy, without, &self.0.store, now)
+        let kept = (&self.0.store, &self.0.restored);
+        self.0.plain.limit(name, policy, without, kept, now)
     }
 
     /// Decides by plain limits: all are charged, or none.

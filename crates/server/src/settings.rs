@@ -1,0 +1,62 @@
+//! How a server is run: what an operator says, in one place.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_store::ManualClock;
+
+use crate::auth::Guard;
+use crate::rls::RlsSettings;
+use crate::snapshot::SnapshotSettings;
+use crate::tls::TlsFiles;
+
+/// How a server is run.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where HTTP is spoken; nowhere, if nothing is said. So with the others.
+    pub http: Option<SocketAddr>,
+    /// Where Envoy's rate limit service is.
+    pub grpc: Option<SocketAddr>,
+    /// Where the Redis protocol is spoken.
+    pub resp: Option<SocketAddr>,
+    /// Certificates, for all doors.
+    pub tls: Option<TlsFiles>,
+    /// Who may do what.
+    pub guard: Guard,
+    /// The gate's clock, if it is one that is moved by hand.
+    pub manual: Option<Arc<ManualClock>>,
+    /// The policy's file or folder, to be watched.
+    pub policy: Option<PathBuf>,
+    /// A folder of envoyproxy/ratelimit's files: Envoy is answered by these, not by the policy.
+    pub envoy_config: Option<PathBuf>,
+    /// What Envoy is told beside the decision.
+    pub rls: RlsSettings,
+    /// Where states are saved, if they are kept in this process.
+    pub snapshot: Option<SnapshotSettings>,
+    /// How long to go on while `/readyz` already says no: until those who balance load have looked.
+    pub drain_delay: Duration,
+    /// How long what is under way may take when it is time to stop.
+    pub drain: Duration,
+}
+
+impl Default for Settings {
+    /// No door, no TLS, no tokens; ten seconds to finish.
+    fn default() -> Settings {
+        Settings {
+            http: None,
+            grpc: None,
+            resp: None,
+            tls: None,
+            guard: Guard::default(),
+            manual: None,
+            policy: None,
+            envoy_config: None,
+            rls: RlsSettings::default(),
+            snapshot: None,
+            drain_delay: Duration::ZERO,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
