@@ -91,8 +91,8 @@ pub(crate) fn admit(
             let (verdict, by) = judge(&fleet, &mut enforced, &mut shadow, charges).await;
             admission.by = by;
             admission.conclude(verdict);
-            let judged = enforced.into_iter().chain(shadow).map(Asked::into_judged);
-            admission.each.extend(judged);
+            let asked = enforced.into_iter().chain(shadow);
+            admission.each.extend(asked.map(Asked::into_judged));
         }
         if charges {
             admission.count();
@@ -172,7 +172,9 @@ pub(crate) async fn judge(
     if charges && verdict.passes() {
         try_each(fleet, shadow).await;
     } else {
-        enforced.iter_mut().for_each(|asked| asked.judged.is_charged = false);
+        for asked in enforced {
+            asked.judged.is_charged = false;
+        }
         look_at(fleet, shadow).await;
     }
     (verdict, by)
@@ -181,7 +183,7 @@ pub(crate) async fn judge(
 /// Charges each rule by itself; the limits of one rule all or none. All are asked at once.
 async fn try_each(fleet: &Fleet, shadow: &mut [Asked]) {
     let (mut alone, mut together): (Vec<&mut [Asked]>, Vec<&mut [Asked]>) =
-        shadow.chunk_by_mut(|a, b| a.is_beside(b)).partition(|it| it.len() == 1);
+        shadow.chunk_by_mut(Asked::is_beside).partition(|it| it.len() == 1);
     let decided = {
         let separately: SmallVec<[SharedCharge<'_>; 4]> =
             alone.iter().flat_map(|limits| limits.iter().map(Asked::charge)).collect();

@@ -17,7 +17,9 @@ impl<T> Later<T> {
     pub(crate) fn ready(self) -> Result<T, Later<T>> {
         match self {
             Later::Here(answer) => Ok(answer),
-            asked => Err(asked),
+            #[cfg(feature = "redis")]
+            Later::Asked(future) => Err(Later::Asked(future)),
+            Later::Done => Err(Later::Done),
         }
     }
 }
@@ -33,7 +35,9 @@ impl<T: Unpin> Future for Later<T> {
         }
         match std::mem::replace(&mut *self, Later::Done) {
             Later::Here(answer) => Poll::Ready(answer),
-            _ => panic!("polled after it was done"),
+            #[cfg(feature = "redis")]
+            Later::Asked(_) => unreachable!("polled above"),
+            Later::Done => panic!("polled after it was done"),
         }
     }
 }
@@ -51,7 +55,7 @@ impl<T> fmt::Debug for Later<T> {
 
 /// What each kind of answer is to whoever waits for it.
 macro_rules! later {
-    ($(#[$docs:meta])* $name:ident -> $answer:ty) => {
+    ($(#[$docs:meta])* $name:ident -> $answer:ty $(, #[$expected:meta])?) => {
         $(#[$docs])*
         #[must_use = "Redis is asked when this is awaited"]
         #[derive(Debug)]
@@ -60,6 +64,7 @@ macro_rules! later {
         impl $name {
             /// The answer, if it is there already: always so in this process.
             #[inline]
+            $(#[$expected])?
             pub fn ready(self) -> Result<$answer, $name> {
                 self.0.ready().map_err($name)
             }

@@ -92,9 +92,9 @@ async fn redis_says_of_several_at_once_what_memory_says() {
             let all = |it: &Together| (it.verdict, it.each.iter().map(said).collect::<Vec<_>>());
             assert_eq!(all(&far), all(&near), "seed {seed}, step {step}: {requests:?}");
             if near.verdict.passes() {
-                passed += 1
+                passed += 1;
             } else {
-                refused += 1
+                refused += 1;
             }
             if rng.one_in(3) {
                 for (far, near) in far.each.iter_mut().zip(&mut near.each) {

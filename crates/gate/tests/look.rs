@@ -97,7 +97,7 @@ fn a_reset_makes_fresh() {
         (looks(&gate, &to("GET /big", "ada")), looks(&gate, &to("GET /big", "bob")));
     assert_ne!(used, fresh);
     assert_eq!(reset(&gate, &to("GET /big", "ada"), Some("window")), ["window"]);
-    let mut expected = used.clone();
+    let mut expected = used;
     expected[1] = fresh[1];
     assert_eq!(looks(&gate, &to("GET /big", "ada")), expected);
     let names = ["bucket", "window", "log", "saved", "saved-peak", "tried", "flights"];

@@ -57,21 +57,18 @@ impl Modeled {
 
     fn yaml(&self, number: usize) -> String {
         let Modeled { kind, cells, seconds, is_shadow, .. } = self;
-        let mut fields = format!(
-            "name: r{number}, algorithm: {kind}, limit: {cells}/{seconds}s, shadow: {is_shadow}"
-        );
+        let mut fields = vec![
+            format!("name: r{number}, algorithm: {kind}, limit: {cells}/{seconds}s"),
+            format!("shadow: {is_shadow}"),
+        ];
         let key = [(self.by_client, "client"), (self.by_path, "path")];
         let key: Vec<&str> = key.iter().filter(|(is_in, _)| *is_in).map(|(_, it)| *it).collect();
         if !key.is_empty() {
-            fields += &format!(", key: [{}]", key.join(", "));
+            fields.push(format!("key: [{}]", key.join(", ")));
         }
-        if let Some(path) = self.path {
-            fields += &format!(", match: {{ path: {} }}", PATHS[path]);
-        }
-        if let Some(cost) = self.cost {
-            fields += &format!(", cost: {cost}");
-        }
-        format!("  - {{ {fields} }}\n")
+        fields.extend(self.path.map(|path| format!("match: {{ path: {} }}", PATHS[path])));
+        fields.extend(self.cost.map(|cost| format!("cost: {cost}")));
+        format!("  - {{ {} }}\n", fields.join(", "))
     }
 
     fn policy(&self) -> Policy {
@@ -197,9 +194,9 @@ fn check(seed: u64) -> (u32, u32) {
         let place = format!("seed {seed}, step {step}: {asked:?}\n{policy}");
         assert_eq!((whole.verdict, given), (verdict, expected), "{place}");
         if verdict.passes() {
-            passed += 1
+            passed += 1;
         } else {
-            refused += 1
+            refused += 1;
         }
         // Given back by all of them, in any order, it is as if nobody had asked.
         if rng.one_in(4) {

@@ -65,7 +65,8 @@ pub struct PlainDecided {
 
 later! {
     /// A decision by plain limits that is being made. In this process it is there at once.
-    DecidePlain -> PlainDecided
+    DecidePlain -> PlainDecided,
+    #[expect(clippy::result_large_err, reason = "both ways are the answer: a box would cost more")]
 }
 
 impl PlainLimit {

@@ -76,17 +76,17 @@ impl Shares {
     fn join<'p, 'f, K: Copy + Eq>(
         &mut self,
         request: usize,
-        one: Once<'p, 'f, K>,
+        wanted: Once<'p, 'f, K>,
         once: &mut Vec<Once<'p, 'f, K>>,
     ) {
-        let Planned { cost, is_open, is_shadow, .. } = *one.planned;
-        let asked = once.iter().position(|other| other.is(&one)).unwrap_or_else(|| {
-            once.push(one);
+        let Planned { cost, is_open, is_shadow, .. } = *wanted.planned;
+        let asked = once.iter().position(|other| other.is(&wanted)).unwrap_or_else(|| {
+            once.push(wanted);
             self.asked.push((request, 0..0));
             once.len() - 1
         });
         if once[asked].planned.cost < cost {
-            (once[asked], self.asked[asked].0) = (one, request);
+            (once[asked], self.asked[asked].0) = (wanted, request);
         }
         self.parts[request].push(Share { asked, cost, is_open, is_shadow });
     }
