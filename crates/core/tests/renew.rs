@@ -222,17 +222,26 @@ fn permits_that_are_kept_together_are_renewed_one_by_one() {
         policy.refund(&mut state, now, receipt);
     }
     assert_eq!(in_flight(&policy, &state, now), 0);
-    // One that has lapsed takes nothing from a neighbor that has not.
+}
+
+/// One that has lapsed takes nothing from a neighbor that it was kept together with.
+#[test]
+fn a_permit_that_has_lapsed_is_not_renewed_by_what_others_hold() {
+    let lease = Span::from_secs(60);
+    let policy = permits(100_000, lease);
     let mut state = policy.fresh();
-    let (_, first) = policy.decide_with_receipt(&mut state, NOW, 1);
-    for index in 1..=33_000 {
+    for index in 0..33_000 {
         policy.decide(&mut state, later(NOW, index), 1);
     }
-    let last = later(NOW, 33_000 + lease.get() - 1);
-    assert!(0 < in_flight(&policy, &state, last));
-    let before = in_flight(&policy, &state, last);
-    assert_eq!(policy.renew(&mut state, last, first.unwrap()), None);
-    assert_eq!(in_flight(&policy, &state, last), before);
+    // At the start of a short while, as events are kept: a 16,384th of the lease.
+    let short = lease.get().div_ceil(16_384);
+    let first_at = Tick::from_micros((NOW.get() + 100_000).next_multiple_of(short));
+    let (_, first) = policy.decide_with_receipt(&mut state, first_at, 1);
+    let (_, second) = policy.decide_with_receipt(&mut state, later(first_at, 1_000), 1);
+    let now = later(first_at, lease.get() + 500);
+    assert_eq!(in_flight(&policy, &state, now), 2, "they are not kept together");
+    assert_eq!(policy.renew(&mut state, now, first.unwrap()), None);
+    assert!(policy.renew(&mut state, now, second.unwrap()).is_some());
 }
 
 /// Any tick after any other, to the ends of time: no panic, and never more in flight than before.

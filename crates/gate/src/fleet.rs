@@ -21,7 +21,8 @@ use crate::gate::{Gate, Inner};
 use crate::generation::Generation;
 use crate::here::judged;
 use crate::later::Later;
-use crate::permits::{Held, Permits};
+use crate::permits::Permits;
+use crate::renew::Renewal;
 use crate::reset::names_of;
 use crate::store::{StoreFailure, StoreRule};
 
@@ -312,7 +313,7 @@ impl FleetCharged {
     }
 
     /// Renews permits; whether they are still held.
-    pub(crate) fn renew(&mut self) -> Pin<Box<dyn Future<Output = Held> + Send>> {
+    pub(crate) fn renew(&mut self) -> Renewal {
         if self.permits.is_none() && self.receipts.is_empty() {
             // Let through without being counted: there is nothing to lose.
             return Box::pin(std::future::ready(Ok(true)));

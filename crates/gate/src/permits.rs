@@ -11,10 +11,8 @@ use tidegate_core::Tick;
 use tidegate_redis::FleetReceipts;
 use tokio::sync::Mutex;
 
+use crate::renew::Held;
 use crate::store::StoreFailure;
-
-/// Whether permits are still held, or why that is not known.
-pub(crate) type Held = Result<bool, StoreFailure>;
 
 /// Permits that were renewed at least once; without receipts, they are gone.
 #[derive(Default)]

@@ -10,12 +10,18 @@ use crate::admission::{Admission, Charged, Judged};
 use crate::settle::limit_of;
 use crate::store::StoreFailure;
 
+/// Whether permits are still held, or why that is not known.
+pub(crate) type Held = Result<bool, StoreFailure>;
+
+/// A renewal that is under way.
+pub(crate) type Renewal = Pin<Box<dyn Future<Output = Held> + Send>>;
+
 /// Done at once in this process; for a fleet, when Redis has answered. All permits are renewed
 /// together.
 #[must_use = "Redis is asked when this is awaited"]
 pub struct Renewing {
-    later: Vec<Pin<Box<dyn Future<Output = Result<bool, StoreFailure>> + Send>>>,
-    so_far: Result<bool, StoreFailure>,
+    later: Vec<Renewal>,
+    so_far: Held,
 }
 
 impl Admission {
@@ -111,7 +117,7 @@ impl Renewing {
     }
 
     /// One more answer. A permit that is gone weighs more than one of which nothing is known.
-    fn hears(&mut self, is_held: Result<bool, StoreFailure>) {
+    fn hears(&mut self, is_held: Held) {
         if !matches!(self.so_far, Ok(false)) && !matches!(is_held, Ok(true)) {
             self.so_far = is_held;
         }

@@ -43,15 +43,15 @@ impl LogLimit {
     ///
     /// It is recorded at the latest tick that was seen, as a charge is, so a clock that has gone
     /// back shortens no lease.
-    pub(crate) fn renew(&self, log: &mut Log, now: Tick, receipt: Receipt) -> Option<Receipt> {
+    pub(crate) fn renew(&self, log: &mut Log, now: Tick, mut receipt: Receipt) -> Option<Receipt> {
         self.settle(log, now);
         // What was kept together with others that came later has lapsed by itself all the same.
         if self.per <= now.since(receipt.at) {
             return None;
         }
-        let cost = log.events.take_back(receipt.at, receipt.cost, self.per);
-        let at = log.events.record(now, cost, self.per);
-        (0 < cost).then_some(Receipt { at, cost })
+        receipt.cost = log.events.take_back(receipt.at, receipt.cost, self.per);
+        receipt.at = log.events.record(now, receipt.cost, self.per);
+        (0 < receipt.cost).then_some(receipt)
     }
 
     fn leaves_at(&self, passed: Tick) -> Tick {
