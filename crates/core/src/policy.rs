@@ -37,6 +37,13 @@ enum Memory {
     SlidingWindow(WindowPair),
 }
 
+impl State {
+    /// Bytes that it keeps on the heap: the events of a log.
+    pub fn heap_bytes(&self) -> usize {
+        if let Memory::Log(log) = &self.0 { log.heap_bytes() } else { 0 }
+    }
+}
+
 /// Runs `$body` with the algorithm and the state of the same kind. A state that another algorithm
 /// left behind (the policy was changed meanwhile) counts as fresh.
 macro_rules! with_state {
@@ -202,6 +209,19 @@ impl Policy {
         });
     }
 
+    /// Renews a permit that is still held: it counts as taken at `now` and lapses a period later.
+    ///
+    /// The receipt is that of the renewed permit; the old one is void. Nothing if the permit has
+    /// lapsed, or if this is no policy of concurrency. As many are in flight after it as before.
+    pub fn renew(&self, state: &mut State, now: Tick, receipt: Receipt) -> Option<Receipt> {
+        match (&self.rule, &mut state.0) {
+            (Rule::Log(it), Memory::Log(log)) if matches!(self.kind, Kind::Concurrency) => {
+                it.renew(log, now, receipt)
+            }
+            _ => None,
+        }
+    }
+
     /// When `state` can no longer be told from a fresh one, and may be forgotten.
     pub fn forget_at(&self, state: &State) -> Tick {
         match (&self.rule, &state.0) {
@@ -264,7 +284,7 @@ impl Policy {
     /// Bytes that `state` takes in a store: its words, and what a log keeps beside them.
     pub fn state_bytes(&self, state: &State) -> usize {
         match &state.0 {
-            Memory::Log(log) => size_of::<Log>() + log.heap_bytes(),
+            Memory::Log(_) => size_of::<Log>() + state.heap_bytes(),
             _ => self.words() * size_of::<u64>(),
         }
     }

@@ -21,6 +21,8 @@ use crate::gate::{Gate, Inner};
 use crate::generation::Generation;
 use crate::here::judged;
 use crate::later::Later;
+use crate::permits::Permits;
+use crate::renew::Renewal;
 use crate::reset::names_of;
 use crate::store::{StoreFailure, StoreRule};
 
@@ -34,6 +36,8 @@ pub(crate) struct FleetCharged {
     place: usize,
     /// What was charged since, as soon as Redis has said so.
     more: Arc<Mutex<Vec<FleetReceipts>>>,
+    /// Where permits are once they were renewed: then `receipts` is empty.
+    permits: Option<Arc<Permits>>,
 }
 
 /// One limit to be judged.
@@ -120,7 +124,9 @@ impl Gate {
             let (fleet, rule) = (fleet.clone(), rule.clone());
             let receipts = FleetReceipts::default();
             let more = Arc::default();
-            let charged = FleetCharged { fleet, rule: rule.clone(), key, receipts, place: 0, more };
+            let (rule_there, permits) = (rule.clone(), None);
+            let charged =
+                FleetCharged { fleet, rule: rule_there, key, receipts, place: 0, more, permits };
             let judged = judged(planned, (part, timed.kind()), Charged::Fleet(Box::new(charged)));
             asked.push(Asked { rule, key, judged });
         }
@@ -258,7 +264,8 @@ impl FleetCharged {
     pub(crate) fn nothing(&self) -> FleetCharged {
         let (fleet, rule) = (self.fleet.clone(), self.rule.clone());
         let (receipts, more) = (FleetReceipts::default(), Arc::default());
-        FleetCharged { fleet, rule, key: self.key, receipts, place: 0, more }
+        let (key, permits) = (self.key, None);
+        FleetCharged { fleet, rule, key, receipts, place: 0, more, permits }
     }
 
     /// Brings what was charged to what it should be.
@@ -307,8 +314,28 @@ impl FleetCharged {
         }
     }
 
+    /// Renews permits; whether they are still held.
+    pub(crate) fn renew(&mut self) -> Renewal {
+        if self.permits.is_none() && self.receipts.is_empty() {
+            // Let through without being counted: there is nothing to lose.
+            return Box::pin(std::future::ready(Ok(true)));
+        }
+        let receipts = std::mem::take(&mut self.receipts);
+        let permits = self.permits.get_or_insert_with(|| Arc::new(Permits::new(receipts)));
+        Box::pin(Permits::renew(Arc::clone(permits)))
+    }
+
+    /// When the first permit lapses; nothing if none is held.
+    pub(crate) fn permits_lapse_at(&self) -> Option<Tick> {
+        self.permits.as_ref().map_or_else(|| self.receipts.lapse_at(), |it| it.lapse_at())
+    }
+
     /// Gives back permits, or all of it, without waiting for it to be done.
     pub(crate) fn give_back(&mut self, all: bool) {
+        if self.permits_lapse_at().is_some() {
+            // One that is being renewed is given back as soon as that is done.
+            self.permits = Some(Arc::default());
+        }
         let mut receipts =
             std::mem::take(&mut *self.more.lock().unwrap_or_else(PoisonError::into_inner));
         receipts.push(std::mem::take(&mut self.receipts));

@@ -158,7 +158,7 @@ impl Gate {
     pub fn keys(&self) -> usize {
         match &self.0.store {
             #[cfg(feature = "redis")]
-            AnyStore::Fleet(_) => 0,
+            AnyStore::Fleet(fleet) => fleet.local_stats().keys,
             AnyStore::Here(store) => store.len(),
         }
     }

@@ -80,11 +80,6 @@ impl Admission {
         judged.is_open.then(|| rules.settled(rule, self.route_cost, response))?
     }
 
-    /// Whether it holds permits of concurrency rules.
-    pub fn holds_permits(&self) -> bool {
-        self.verdict.passes() && self.each.iter().any(|it| it.is_permit && it.is_charged)
-    }
-
     /// Gives back permits of concurrency rules before this is dropped.
     pub fn release(&mut self) {
         self.give_back(false);
@@ -142,13 +137,13 @@ impl Admission {
     pub(crate) fn give_back(&mut self, all: bool) {
         let (gate, generation) = (&*self.gate, &*self.generation);
         for judged in &mut self.each {
+            if !all && !judged.is_permit {
+                continue;
+            }
             match &mut judged.charged {
                 #[cfg(feature = "redis")]
                 Charged::Fleet(charged) => charged.give_back(all),
                 Charged::Here { key, receipts } => {
-                    if !all && !judged.is_permit {
-                        continue;
-                    }
                     let Some(store) = gate.store.here() else { continue };
                     let (limit, timed) =
                         limit_of(generation, judged.rule, judged.variant, judged.part);
@@ -167,7 +162,12 @@ impl Admission {
 }
 
 /// A limit, and what the file says of it.
-fn limit_of(generation: &Generation, rule: u32, variant: u32, part: u8) -> (&Limit, &Timed) {
+pub(crate) fn limit_of(
+    generation: &Generation,
+    rule: u32,
+    variant: u32,
+    part: u8,
+) -> (&Limit, &Timed) {
     let (rule, variant, part) = (rule as usize, variant as usize, usize::from(part));
     let timed = &generation.rule(rule).variants()[variant].policies()[part];
     (&generation.limits(rule, variant)[part], timed)

@@ -142,7 +142,7 @@ fn to_fleet(without: WithoutStore) -> tidegate_redis::WithoutStore {
 
 impl From<TooManyRules> for StoreFailure {
     fn from(error: TooManyRules) -> StoreFailure {
-        StoreFailure(error.to_string().into())
+        StoreFailure::new(error.to_string())
     }
 }
 

@@ -54,7 +54,7 @@ fn a_peek_says_what_would_come_of_it_and_changes_nothing() {
         let numbers =
             |it: &Admission| -> Vec<Decision> { it.each().map(|it| it.decision).collect() };
         assert_eq!(numbers(&first), numbers(&second), "step {step}");
-        assert!(!second.holds_permits());
+        assert!(!second.has_permits());
         drop(second.charge_more(5));
         drop(second);
         let (admission, other) = (looked.decide(&request), plain.decide(&request));

@@ -294,7 +294,7 @@ fn each_says_whether_its_own_limits_refused() {
     assert_eq!(violated, ["client"]);
     // Nothing was charged, and nothing can be later.
     for admission in &mut whole.each {
-        assert!(!admission.holds_permits());
+        assert!(!admission.has_permits());
         drop(admission.set_cost(9));
         drop(admission.charge_more(9));
     }

@@ -2,7 +2,7 @@
 
 use redis::Value;
 use smallvec::SmallVec;
-use tidegate_core::{Shape, Tick};
+use tidegate_core::{Receipt, Shape, Tick};
 
 use crate::flat::{Flat, Sink};
 use crate::plan::{self, Does};
@@ -215,9 +215,14 @@ pub(crate) enum Outcome<'a> {
     Decided { passed: u32, found: SmallVec<[Found<'a>; 1]> },
     /// Nothing was done: states are kept under former policies.
     Elsewhere(Vec<Elsewhere>),
+    /// Permits were renewed: the receipt of each; nothing for one that has lapsed.
+    Renewed(Renewed),
     /// Nothing was done: a state cannot be read.
     Unreadable(String),
 }
+
+/// The receipts of renewed permits, limit by limit; nothing for one that has lapsed.
+pub(crate) type Renewed = SmallVec<[Option<Receipt>; 1]>;
 
 /// A state that is kept under a former policy.
 #[derive(Debug)]
@@ -268,6 +273,11 @@ fn outcome<'a>(
         }
         return Ok(Outcome::Elsewhere(elsewhere));
     }
+    if let Does::Renew { .. } = run.request.does {
+        let renewed: Result<_, Garbled> =
+            limits.iter().map(|_| renewed(bytes(items.next())?)).collect();
+        return renewed.map(Outcome::Renewed);
+    }
     let mut found = SmallVec::new();
     if !run.request.does.judges() {
         limits.iter().try_for_each(|_| bytes(items.next()).map(drop))?;
@@ -286,6 +296,16 @@ fn outcome<'a>(
         return Ok(Outcome::Unreadable("not a state".to_owned()));
     }
     Ok(Outcome::Decided { passed: u32::try_from(passed).map_err(|_| Garbled)?, found })
+}
+
+/// A tick, a space and cells; or nothing.
+fn renewed(text: &[u8]) -> Result<Option<Receipt>, Garbled> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let (at, cells) = str::from_utf8(text).ok().and_then(|it| it.split_once(' ')).ok_or(Garbled)?;
+    let (at, cells) = (at.parse().map_err(|_| Garbled)?, cells.parse().map_err(|_| Garbled)?);
+    Ok(Some(Receipt::new(Tick::from_micros(at), cells)))
 }
 
 /// `<`, the place of the former key, a space, and the state; or nothing.

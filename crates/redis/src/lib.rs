@@ -17,6 +17,7 @@ mod rule;
 mod script;
 mod settings;
 mod store;
+mod tally;
 mod told;
 mod value;
 mod wire;
@@ -27,7 +28,7 @@ pub use crate::error::ConnectError;
 pub use crate::failure::StoreError;
 pub use crate::fleet::{
     Fleet, FleetChangeError, FleetCounts, FleetDecided, FleetReceipts, SharedCharge, SharedRule,
-    WithoutStore,
+    StoreStats, WithoutStore,
 };
 pub use crate::health::{Health, NodeHealth};
 pub use crate::key::{FleetKey, KeyPart, KeyText};
@@ -37,6 +38,7 @@ pub use crate::limiter::{
 pub use crate::rule::FleetRule;
 pub use crate::settings::{ClientCertificate, Credentials, Protocol, Settings};
 pub use crate::store::{FleetCharge, Judged, RedisStore, StoreBuilder};
+pub use crate::tally::{ErrorCounts, RoundTrips};
 
 #[cfg(test)]
 mod tests;

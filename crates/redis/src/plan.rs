@@ -16,6 +16,8 @@ pub(crate) enum Does {
     Peek,
     /// Gives back what was charged at this tick.
     Refund { at: Tick },
+    /// Has a permit that was taken at this tick count from now on; only for logs.
+    Renew { at: Tick },
     /// Forgets the key.
     Reset,
 }
@@ -32,12 +34,16 @@ impl Does {
             Does::Decide => b"d",
             Does::Peek => b"p",
             Does::Refund { .. } => b"r",
+            Does::Renew { .. } => b"n",
             Does::Reset => b"x",
         }
     }
 
     fn at(self) -> Tick {
-        if let Does::Refund { at } = self { at } else { Tick::default() }
+        match self {
+            Does::Refund { at } | Does::Renew { at } => at,
+            Does::Debit | Does::Decide | Does::Peek | Does::Reset => Tick::default(),
+        }
     }
 }
 

@@ -18,5 +18,5 @@ pub use crate::key::{Key, KeyTooLong, Keys};
 pub use crate::limiter::{
     Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, ToPolicy,
 };
-pub use crate::memory::{Charge, MemoryStore, Rule, TooManyRules};
+pub use crate::memory::{Charge, MemoryStats, MemoryStore, Rule, TooManyRules};
 pub use crate::snapshot::{Exported, NamedRule, Restored, RestoredRule, SnapshotError};

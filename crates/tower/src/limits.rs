@@ -150,7 +150,7 @@ impl InFlight {
     /// Whether there is something to do when the body ends: a permit to give back, or somebody who
     /// may still have a wish.
     pub(crate) fn minds_the_body(&self) -> bool {
-        1 < Arc::strong_count(&self.0.0) || self.0.state().admission.holds_permits()
+        1 < Arc::strong_count(&self.0.0) || self.0.state().admission.has_permits()
     }
 }
 

@@ -39,6 +39,21 @@ impl LogLimit {
         Shape::Log { limit: self.limit, per: self.per }
     }
 
+    /// Has a permit count as taken now, if it is still held: it lapses a period later.
+    ///
+    /// It is recorded at the latest tick that was seen, as a charge is, so a clock that has gone
+    /// back shortens no lease.
+    pub(crate) fn renew(&self, log: &mut Log, now: Tick, mut receipt: Receipt) -> Option<Receipt> {
+        self.settle(log, now);
+        // What was kept together with others that came later has lapsed by itself all the same.
+        if self.per <= now.since(receipt.at) {
+            return None;
+        }
+        receipt.cost = log.events.take_back(receipt.at, receipt.cost, self.per);
+        receipt.at = log.events.record(now, receipt.cost, self.per);
+        (0 < receipt.cost).then_some(receipt)
+    }
+
     fn leaves_at(&self, passed: Tick) -> Tick {
         passed.after(self.per)
     }

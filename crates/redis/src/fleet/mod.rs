@@ -6,6 +6,7 @@ mod judge;
 mod receipts;
 mod repay;
 mod rule;
+mod stats;
 mod without;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use self::receipts::FleetReceipts;
 use self::repay::Repaying;
 use self::rule::Now;
 pub use self::rule::{FleetChangeError, SharedRule, WithoutStore};
+pub use self::stats::StoreStats;
 use crate::failure::StoreError;
 use crate::key::FleetKey;
 use crate::rule::FleetRule;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Kind, Receipt};
+use tidegate_core::{Kind, Receipt, Shape, Tick};
 use tidegate_store::{Key, Rule};
 
 use super::judge::Part;
@@ -123,6 +123,38 @@ impl FleetReceipts {
         self.give_back(|kind| kind == Kind::Concurrency).await
     }
 
+    /// Renews all permits: each lapses one period from now. Whether all of them are still held.
+    ///
+    /// One that has lapsed is taken out: there is nothing to give back of it. After an error the
+    /// others were renewed all the same. One for which Redis did not answer may have been renewed,
+    /// too, without our knowing its new receipt: then it comes back when its lease ends, and to
+    /// renew it again finds it lapsed.
+    pub async fn renew(&mut self) -> Result<bool, StoreError> {
+        let Some(fleet) = &self.fleet else { return Ok(true) };
+        let mut is_held = Ok(true);
+        let mut index = 0;
+        while let Some(Entry { charged, .. }) = self.entries.get_mut(index) {
+            match charged.renew(fleet).await {
+                Ok(true) => index += 1,
+                Ok(false) => {
+                    self.entries.remove(index);
+                    is_held = is_held.map(|_| false);
+                }
+                Err(error) => {
+                    is_held = Err(error);
+                    index += 1;
+                }
+            }
+        }
+        is_held
+    }
+
+    /// When the first of its permits lapses unless it is renewed; nothing if it has none. By the
+    /// clock that it is counted by: the server's, or ours for what was taken without Redis.
+    pub fn lapse_at(&self) -> Option<Tick> {
+        self.entries.iter().filter_map(|entry| entry.charged.lapses_at()).min()
+    }
+
     /// Lets everything stand: permits come back when their lease ends.
     pub fn keep(mut self) {
         self.entries.clear();
@@ -170,6 +202,34 @@ impl Charged {
     fn cells(&self) -> u32 {
         match self {
             Charged::Store { receipt, .. } | Charged::Local { receipt, .. } => receipt.cost(),
+        }
+    }
+
+    /// Renews it; whether it is still held, as everything is that is no permit.
+    async fn renew(&mut self, fleet: &Fleet) -> Result<bool, StoreError> {
+        if self.kind() != Kind::Concurrency {
+            return Ok(true);
+        }
+        match self {
+            Charged::Store { rule, key, receipt } => {
+                fleet.inner.store.renew(&rule.present().rule, key, receipt).await
+            }
+            Charged::Local { rule, key, receipt, .. } => {
+                let old = Receipt::new(receipt.at(), receipt.cost());
+                let renewed = fleet.inner.local.renew(rule, *key, fleet.now(), old);
+                Ok(renewed.map(|renewed| *receipt = renewed).is_some())
+            }
+        }
+    }
+
+    fn lapses_at(&self) -> Option<Tick> {
+        let (policy, at) = match self {
+            Charged::Store { rule, receipt, .. } => (rule.policy(), receipt.at()),
+            Charged::Local { rule, receipt, .. } => (*rule.policy(), receipt.at()),
+        };
+        match policy.shape() {
+            Shape::Log { per, .. } if policy.kind() == Kind::Concurrency => Some(at.after(per)),
+            _ => None,
         }
     }
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use redis::Value;
 use tidegate_core::{Kind, Span, Tick, Verdict};
 use tidegate_store::{Clock, SystemClock};
 use tokio::runtime::Handle;
@@ -23,12 +24,13 @@ use tokio::sync::oneshot;
 
 use self::lane::{Job, Lane, Start};
 use self::trip::Trip;
-use crate::call::{Elsewhere, Request};
+use crate::call::{Elsewhere, Renewed, Request};
 use crate::failure::StoreError;
 use crate::plan::Does;
 use crate::refusals::Refusals;
+use crate::tally::Tally;
 use crate::told::Answers;
-use crate::wire::Wire;
+use crate::wire::{CallError, ScriptCall, Wire};
 
 /// What became of a request.
 #[derive(Debug)]
@@ -39,6 +41,7 @@ pub(crate) enum Reply {
         judged: Tick,
         kept: Vec<Elsewhere>,
     },
+    Renewed(Renewed),
 }
 
 /// What all limits said of a request.
@@ -62,6 +65,7 @@ pub(crate) struct Gather {
     hasher: RandomState,
     /// By how many ticks the server's clock is ahead of ours.
     ahead: AtomicI64,
+    tally: Tally,
 }
 
 /// How a gather is set up.
@@ -81,11 +85,35 @@ impl Gather {
             refusals: Refusals::new(),
             hasher: RandomState::default(),
             ahead: AtomicI64::new(0),
+            tally: Tally::default(),
         }
     }
 
     pub(crate) fn wire(&self) -> &Wire {
         &self.wire
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// How many servers are left alone just now.
+    pub(crate) fn resting(&self) -> usize {
+        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
+        lanes.iter().filter(|lane| !lane.is_asked()).count()
+    }
+
+    /// Sends calls, and counts how long that takes.
+    pub(crate) async fn run(
+        &self,
+        lane: usize,
+        calls: Vec<ScriptCall>,
+        deadline: Tick,
+    ) -> Vec<Result<Value, CallError>> {
+        let (count, sent) = (calls.len(), self.clock.now());
+        let results = self.wire.run(lane, calls, Duration::from(deadline.since(sent))).await;
+        self.tally.travels(count, self.clock.now().since(sent));
+        results
     }
 
     pub(crate) fn refusals(&self) -> &Refusals {

@@ -77,8 +77,7 @@ impl Trip<'_> {
         let now = gather.judged_by.as_ref().map(|clock| clock.now());
         let call = call::write(&runs, request.slot, now, gather.slack_millis);
         let sent = gather.now();
-        let results = gather.wire.run(self.lane.number(), vec![call], gather.left(deadline));
-        let result = results.await.pop();
+        let result = gather.run(self.lane.number(), vec![call], deadline).await.pop();
         let received = gather.now();
         let is_outage = matches!(&result, Some(Err(error)) if error.is_outage());
         gather.note(self.lane, is_outage);
@@ -103,7 +102,7 @@ impl Trip<'_> {
         let gather = self.gather;
         let scripts = calls.iter().map(|call| self.script(requests, call)).collect();
         let sent = gather.now();
-        let run = gather.wire.run(self.lane.number(), scripts, gather.left(deadline));
+        let run = gather.run(self.lane.number(), scripts, deadline);
         let (results, waited) =
             eagerly(run, requests.len(), self.lane.eagerness(), gather.clock).await;
         self.lane.learn(waited, are_alike(calls, requests.len()));
@@ -195,6 +194,8 @@ impl Teller<'_> {
             Outcome::Unreadable(why) => Err(StoreError::Damaged(why.as_str().into())),
             // The first carries the states over; the others find them when they ask again.
             Outcome::Elsewhere(kept) => Ok(Reply::Elsewhere { judged, kept: std::mem::take(kept) }),
+            // No two renewals are decided by one count.
+            Outcome::Renewed(receipts) => Ok(Reply::Renewed(std::mem::take(receipts))),
             Outcome::Decided { passed, found } => {
                 let (verdict, answers) = match request.does {
                     Does::Decide => told::decide(found, judged),

@@ -3,11 +3,12 @@
 -- KEYS  for each limit of each request: its key, and the keys that it had under former policies
 -- ARGV  now, in ticks, or empty for the server's own clock
 --       slack: milliseconds that a state is kept for longer than it counts
---       how many plans, and each in 11 fields: what to do (d decide, p peek, r refund, x reset,
---       b debit), shape, former keys, cost, and seven that the shape reads
+--       how many plans, and each in 11 fields: what to do (d decide, p peek, r refund, n renew,
+--       x reset, b debit), shape, former keys, cost, and seven that the shape reads
 --       the requests: how many alike, how many limits, and the plan of each limit
 -- reply now; then for each request how many of those alike passed, and for each of its limits the
---       state that was found. -1 if one is kept under a former policy: nothing was done, and its
+--       state that was found; of a renewal, the tick from which the permit counts now and its
+--       cells, or nothing if it has lapsed. -1 if one is kept under a former policy: nothing was done, and its
 --       limit says `<`, the place of its key among the former ones, a space, and the state.
 --       -2 if a state cannot be read: nothing was done, and its limits say why.
 --
@@ -75,7 +76,15 @@ local function say_not_done(chosen, why, texts)
   for index = 1, #chosen do say(texts[index] or '') end
 end
 
--- What needs no judging: refunds, debits and resets.
+-- Renews a permit, and says from when it counts; if it has lapsed nothing is written.
+local function renew(plan, name, value)
+  local at, cells, new, lives = plan.shape.renew(plan, value, now)
+  if not at then return '' end
+  keep(name, new, lives)
+  return string.format('%d %d', at, cells)
+end
+
+-- What needs no judging: refunds, renewals, debits and resets.
 local function change(does, chosen)
   local values, texts, why = {}, {}, nil
   local places = {}
@@ -95,13 +104,15 @@ local function change(does, chosen)
   if does ~= 'x' and why then return say_not_done(chosen, why, texts) end
   say(0)
   for index = 1, #chosen do
-    local plan, value = chosen[index], values[index]
-    if does ~= 'x' and 0 < plan.cost then
-      local shape = plan.shape
+    local plan, value, said = chosen[index], values[index], ''
+    local name, shape = KEYS[places[index]], plan.shape
+    if does == 'n' then
+      said = renew(plan, name, value)
+    elseif does ~= 'x' and 0 < plan.cost then
       local act = does == 'r' and shape.refund or shape.debit
-      keep(KEYS[places[index]], act(plan, value, now))
+      keep(name, act(plan, value, now))
     end
-    say('')
+    say(said)
   end
 end
 

@@ -157,7 +157,7 @@ function log.debit(plan, value, now)
   return written(plan, now, state)
 end
 
--- Takes cells out of the event that starts at `place`.
+-- Takes cells out of the event that starts at `place`, and says how many.
 local function take_out(plan, state, place, cells)
   local tick, had, following = event_at(plan, state, place)
   local left, kept = had - math.min(cells, had), ''
@@ -170,10 +170,11 @@ local function take_out(plan, state, place, cells)
   state.list = string.sub(state.list, state.head, place - 1) .. kept ..
     string.sub(state.list, following)
   state.head = 1
+  return had - left
 end
 
-function log.refund(plan, value, now)
-  local state = read(plan, value, now)
+-- Takes out what the receipt says, and says how many cells of it there were.
+local function take_back(plan, state)
   local found, place = nil, start_before(plan, state, #state.list + 1)
   while place and plan.at <= event_at(plan, state, place) do
     found, place = place, start_before(plan, state, place)
@@ -181,9 +182,27 @@ function log.refund(plan, value, now)
   if found then
     local tick = event_at(plan, state, found)
     local merged = state.merged == 1 and is_one_bucket(plan, plan.at, tick)
-    if tick == plan.at or merged then take_out(plan, state, found, plan.cost) end
+    if tick == plan.at or merged then return take_out(plan, state, found, plan.cost) end
   end
+  return 0
+end
+
+function log.refund(plan, value, now)
+  local state = read(plan, value, now)
+  take_back(plan, state)
   return written(plan, now, state)
+end
+
+-- The tick from which a permit counts now that it is renewed, its cells, and what to keep for how
+-- long; nil if it has lapsed.
+function log.renew(plan, value, now)
+  -- What was kept together with others that came later has lapsed by itself all the same.
+  if not value or plan.per <= now - plan.at then return nil end
+  local state = read(plan, value, now)
+  local cells = take_back(plan, state)
+  if cells == 0 then return nil end
+  record(plan, state, cells)
+  return state.latest, cells, written(plan, now, state)
 end
 
 -- When `excess` cells will have left, of those that were there and those that have just passed.

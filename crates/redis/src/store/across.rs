@@ -13,7 +13,7 @@ use tidegate_core::{Tick, Verdict};
 use super::{Judged, RedisStore};
 use crate::call::{Limit, Request};
 use crate::failure::StoreError;
-use crate::gather::{Decided, Reply};
+use crate::gather::Decided;
 use crate::plan::Does;
 use crate::told::{Answers, One};
 use crate::wire::slot_of;
@@ -107,16 +107,7 @@ async fn ask_all(
     for (flight, request) in flying.into_iter().zip(requests()) {
         results.push(match flight {
             Err(error) => Err(error),
-            Ok(answer) => match answer.await {
-                Ok(Reply::Decided(decided)) => Ok(decided),
-                Ok(Reply::Elsewhere { judged, kept }) => {
-                    match store.carry(&request, (judged, kept), deadline).await {
-                        Ok(()) => store.ask(request, deadline).await,
-                        Err(error) => Err(error),
-                    }
-                }
-                Err(error) => Err(error),
-            },
+            Ok(answer) => store.landed(request, answer.await, deadline).await,
         });
     }
     results

@@ -30,9 +30,7 @@ impl RedisStore {
             let Some(limit) = request.limits.get(kept.limit) else { continue };
             let call = self.moving(limit, request.slot, judged, &kept)?;
             let lane = self.gather.wire().lane_of(request.slot);
-            let results =
-                self.gather.wire().run(lane, vec![call], self.gather.left(deadline)).await;
-            for result in results {
+            for result in self.gather.run(lane, vec![call], deadline).await {
                 // Nothing moved is as good: somebody else has been here, and we look again.
                 let _: Value = result.map_err(|error| StoreError::from(&error))?;
             }

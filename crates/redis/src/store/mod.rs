@@ -4,6 +4,7 @@ mod across;
 mod build;
 mod carry;
 mod judged;
+mod renew;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::rule::FleetRule;
 use crate::settings::Settings;
+use crate::tally::Tally;
 use crate::told::{LIMITS_MAX, One};
 use crate::wire::slot_of;
 
@@ -173,13 +175,13 @@ impl RedisStore {
     ) -> Result<(), StoreError> {
         let charge = FleetCharge { rule, key, cost: receipt.cost() };
         let deadline = self.gather.deadline(self.deadline);
-        self.change(Does::Refund { at: receipt.at() }, charge, deadline).await
+        self.change(Does::Refund { at: receipt.at() }, charge, deadline).await.map(drop)
     }
 
     /// Makes a key fresh.
     pub async fn reset(&self, rule: &FleetRule, key: &FleetKey) -> Result<(), StoreError> {
         let deadline = self.gather.deadline(self.deadline);
-        self.change(Does::Reset, FleetCharge { rule, key, cost: 0 }, deadline).await
+        self.change(Does::Reset, FleetCharge { rule, key, cost: 0 }, deadline).await.map(drop)
     }
 
     /// Charges what has passed elsewhere, as far as there is room for it.
@@ -198,12 +200,21 @@ impl RedisStore {
         charge: FleetCharge<'_>,
         deadline: Tick,
     ) -> Result<(), StoreError> {
-        self.change(Does::Debit, charge, deadline).await
+        self.change(Does::Debit, charge, deadline).await.map(drop)
     }
 
     /// How the connections are.
     pub fn health(&self) -> Health {
         self.gather.wire().health()
+    }
+
+    /// How many servers are left alone just now, because they failed several times in a row.
+    pub fn resting(&self) -> usize {
+        self.gather.resting()
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        self.gather.tally()
     }
 
     /// Whether Redis would be asked about `key` just now, or is left alone.
@@ -245,10 +256,12 @@ impl RedisStore {
         if request.names_one_twice() {
             return Ok(Judged::never());
         }
-        if self.gather.wire().is_cluster() && 1 < request.limits.len() {
-            return across::judge(self, does, request, deadline).await;
-        }
-        self.ask(request, deadline).await.map(Judged::from)
+        let judged = if self.gather.wire().is_cluster() && 1 < request.limits.len() {
+            across::judge(self, does, request, deadline).await
+        } else {
+            self.ask(request, deadline).await.map(Judged::from)
+        };
+        self.gather.tally().hears(judged)
     }
 
     /// The answer, if it has been refused lately and only time can change that.
@@ -263,31 +276,36 @@ impl RedisStore {
         does: Does,
         charge: FleetCharge<'_>,
         deadline: Tick,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Reply, StoreError> {
         let request = self.request(does, &[charge]);
         self.gather.refusals().forget(&request, self.gather.now());
-        let done = self.ask(request.clone(), deadline).await.map(drop);
+        let done = self.reply(request.clone(), deadline).await;
         // Once more: what was asked meanwhile may have been refused before this was done.
         self.gather.refusals().forget(&request, self.gather.now());
-        done
+        self.gather.tally().hears(done)
     }
 
-    /// Asks Redis, and carries states over from former policies as it finds them.
+    /// Has Redis decide, and carries states over from former policies as it finds them.
     async fn ask(&self, request: Request, deadline: Tick) -> Result<Decided, StoreError> {
+        match self.reply(request, deadline).await? {
+            Reply::Decided(decided) => Ok(decided),
+            Reply::Elsewhere { .. } | Reply::Renewed(_) => Err(no_decision()),
+        }
+    }
+
+    /// The same for anything that is to be done there.
+    async fn reply(&self, request: Request, deadline: Tick) -> Result<Reply, StoreError> {
         let changed = request.limits.iter().any(|limit| !limit.formers().is_empty());
         if !changed {
-            return match self.gather.ask(request, deadline).await? {
-                Reply::Decided(decided) => Ok(decided),
-                Reply::Elsewhere { .. } => Err(StoreError::Damaged("no former policy".into())),
-            };
+            return self.gather.ask(request, deadline).await;
         }
         // Each round carries over all that it finds; only others who do the same cause another.
         for _ in 0..CARRIES_MAX {
             match self.gather.ask(request.clone(), deadline).await? {
-                Reply::Decided(decided) => return Ok(decided),
                 Reply::Elsewhere { judged, kept } => {
                     self.carry(&request, (judged, kept), deadline).await?;
                 }
+                done => return Ok(done),
             }
         }
         Err(StoreError::NotCharged("others change the same key all the time".into()))
@@ -316,16 +334,29 @@ impl RedisStore {
         flight: Flying<impl Future<Output = Answer>>,
         deadline: Tick,
     ) -> Result<Judged, StoreError> {
-        let (request, answer) = match flight {
-            Flying::Judged(judged) => return judged,
-            Flying::Asked(request, answer) => (request, answer),
+        let judged = match flight {
+            Flying::Judged(judged) => judged,
+            Flying::Asked(request, answer) => {
+                self.landed(request, answer.await, deadline).await.map(Judged::from)
+            }
         };
-        match answer.await? {
-            Reply::Decided(decided) => Ok(Judged::from(decided)),
+        self.gather.tally().hears(judged)
+    }
+
+    /// What an answer means; states that are elsewhere are carried over, and it is asked again.
+    async fn landed(
+        &self,
+        request: Request,
+        answer: Answer,
+        deadline: Tick,
+    ) -> Result<Decided, StoreError> {
+        match answer? {
+            Reply::Decided(decided) => Ok(decided),
             Reply::Elsewhere { judged, kept } => {
                 self.carry(&request, (judged, kept), deadline).await?;
-                self.ask(request, deadline).await.map(Judged::from)
+                self.ask(request, deadline).await
             }
+            Reply::Renewed(_) => Err(no_decision()),
         }
     }
 
@@ -349,6 +380,11 @@ impl RedisStore {
 pub(crate) enum Flying<F> {
     Asked(Request, F),
     Judged(Result<Judged, StoreError>),
+}
+
+/// An answer to something else than was asked.
+fn no_decision() -> StoreError {
+    StoreError::Damaged("no decision where one was asked for".into())
 }
 
 /// How often a request is asked again because states were carried over.

@@ -149,7 +149,14 @@ impl Trace {
             2..4 if !self.receipts.is_empty() => {
                 let index = rng.below(self.receipts.len() as u64);
                 let receipt = &self.receipts[usize::try_from(index).unwrap()];
-                (Does::Refund { at: receipt.at() }, receipt.cost())
+                let (at, cost) = (receipt.at(), receipt.cost());
+                // Mostly one that is held; sometimes one that has lapsed or never was.
+                let at = if rng.one_in(16) { at.after(Span::from_micros(1)) } else { at };
+                let is_permit = self.rule.policy().kind() == Kind::Concurrency;
+                match is_permit && rng.one_in(2) {
+                    true => (Does::Renew { at }, cost.max(1)),
+                    false => (Does::Refund { at }, cost),
+                }
             }
             _ => (Does::Decide, cost),
         };
@@ -175,6 +182,11 @@ impl Trace {
         let policy = *self.rule.policy();
         let cost = step.request.limits[0].cost;
         let at = || format!("{context}: {policy:?} at {now:?}, {:?} {cost}", step.request.does);
+        if let (Does::Renew { at: taken }, Outcome::Renewed(renewed)) =
+            (step.request.does, &outcome)
+        {
+            return self.compare_renewal((taken, cost), renewed, now, &at());
+        }
         let Outcome::Decided { passed, mut found } = outcome else { panic!("{}", at()) };
         match step.request.does {
             Does::Reset => self.state = policy.fresh(),
@@ -193,7 +205,7 @@ impl Trace {
                 assert_eq!(answers[0].decision, expected, "{}", at());
                 assert_eq!(passed == step.count, expected.verdict.passes(), "{}", at());
             }
-            Does::Debit => unreachable!("not asked for"),
+            Does::Debit | Does::Renew { .. } => unreachable!("not asked for"),
             Does::Decide => {
                 let mut model = self.state.clone();
                 for index in 0..step.count {
@@ -213,6 +225,24 @@ impl Trace {
                 let excess = self.receipts.len().saturating_sub(8);
                 self.receipts.drain(..excess);
             }
+        }
+    }
+
+    fn compare_renewal(
+        &mut self,
+        (taken, cost): (Tick, u32),
+        renewed: &[Option<Receipt>],
+        now: Tick,
+        context: &str,
+    ) {
+        let mut model = self.state.clone();
+        let expected = self.rule.policy().renew(&mut model, now, Receipt::new(taken, cost));
+        assert_eq!(renewed, std::slice::from_ref(&expected), "{context}");
+        self.receipts.retain(|receipt| receipt.at() != taken);
+        // What has lapsed is not written, nor what time did to the rest.
+        if expected.is_some() {
+            self.state = model;
+            self.receipts.extend(expected);
         }
     }
 

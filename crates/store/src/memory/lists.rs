@@ -36,6 +36,14 @@ impl Lists {
         place
     }
 
+    /// Bytes in use, the events of all lists included.
+    pub(super) fn bytes(&self) -> usize {
+        let places = self.states.capacity() * size_of::<Option<State>>();
+        let free = self.free.capacity() * size_of::<usize>();
+        let events: usize = self.states.iter().flatten().map(State::heap_bytes).sum();
+        places + free + events
+    }
+
     /// Gives the place back, and the list's memory with it.
     pub(super) fn free(&mut self, place: usize) {
         if let Some(here) = self.states.get_mut(place) {

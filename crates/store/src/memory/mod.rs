@@ -12,6 +12,7 @@
 
 mod export;
 mod few;
+mod later;
 mod lists;
 mod lock;
 mod prefetch;
@@ -20,6 +21,7 @@ mod rule;
 mod several;
 mod shard;
 mod slots;
+mod stats;
 mod table;
 mod tag;
 
@@ -36,6 +38,7 @@ use crate::key::{Key, KeyTooLong, Keys};
 use crate::sync::{PoisonError, RwLock};
 
 pub use self::rule::{Rule, TooManyRules};
+pub use self::stats::MemoryStats;
 
 /// Keeps states in this process.
 ///
@@ -205,6 +208,11 @@ impl MemoryStore {
         decision
     }
 
+    /// The policy of `rule` as it is now, if it was changed meanwhile.
+    pub fn policy(&self, rule: &Rule) -> Policy {
+        self.latest(rule).map_or(rule.policy, |latest| latest.policy)
+    }
+
     /// What `rule` has become, if it was changed.
     fn latest(&self, rule: &Rule) -> Option<Arc<Rule>> {
         if rule.is_changed() { read(&self.book).latest(rule) } else { None }
@@ -259,6 +267,15 @@ impl MemoryStore {
         });
     }
 
+    /// Renews a permit that is still held: it lapses one period from `now`, and the receipt is the
+    /// one to give it back by. Nothing if it has lapsed, or if the rule is not one of concurrency.
+    pub fn renew(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) -> Option<Receipt> {
+        let mut receipt = Some(receipt);
+        self.with_shard(rule, key, |_, shard, rule, tag| {
+            (receipt.take().and_then(|receipt| shard.renew(rule, tag, now, receipt)), None)
+        })
+    }
+
     /// Forgets a key: it is as good as one that was never seen.
     pub fn reset(&self, rule: &Rule, key: Key) {
         self.with_shard(rule, key, |_, shard, rule, tag| (shard.forget(rule, tag), None));
@@ -272,6 +289,14 @@ impl MemoryStore {
     /// How many states are kept.
     pub fn len(&self) -> usize {
         self.tables.iter().map(Table::live).sum()
+    }
+
+    /// What it holds, and what it has let go of, since it was made.
+    ///
+    /// It goes through all shards, one lock at a time, and through all lists: for a metrics page,
+    /// not for every request.
+    pub fn stats(&self) -> MemoryStats {
+        self.tables.iter().map(Table::stats).fold(MemoryStats::default(), MemoryStats::and)
     }
 
     /// Whether nothing is kept.

@@ -156,15 +156,6 @@ impl Shard {
         self.adopt(tag, policy, state);
     }
 
-    /// Gives back what was charged, if anything is still known of it.
-    pub(super) fn refund(&mut self, rule: &Rule, tag: Tag, now: Tick, receipt: Receipt) {
-        if let Ok(index) = self.find(rule, tag) {
-            let mut state = self.take(index, &rule.policy);
-            rule.policy.refund(&mut state, now, receipt);
-            self.put(index, &rule.policy, state);
-        }
-    }
-
     /// Forgets a key.
     pub(super) fn forget(&mut self, rule: &Rule, tag: Tag) {
         if let Ok(index) = self.find(rule, tag) {
@@ -202,7 +193,8 @@ impl Shard {
         // Some make a crowd of themselves and free nothing, at most one of each rule.
         for _ in 0..self.slots.live() {
             let Some(index) = self.soonest_nearby(now, &book) else { break };
-            self.fold(index, now, &book);
+            let is_evicted = self.fold(index, now, &book);
+            outside.table.counts(usize::from(is_evicted), usize::from(!is_evicted));
             if has_room(self) {
                 return Ok(());
             }
@@ -210,8 +202,9 @@ impl Shard {
         Err(self.room_in(now, &book))
     }
 
-    /// Looks at the next few slots, and forgets those that are fresh.
-    pub(super) fn sweep(&mut self, now: Tick, book: &Book) {
+    /// Looks at the next few slots, and forgets those that are fresh; says how many.
+    pub(super) fn sweep(&mut self, now: Tick, book: &Book) -> usize {
+        let before = self.slots.live();
         let mut cursor = self.cursor as usize;
         for _ in 0..Shard::SLOTS_PER_SWEEP.min(self.slots.len()) {
             if self.slots.len() <= cursor {
@@ -224,11 +217,17 @@ impl Shard {
             }
         }
         self.cursor = u32::try_from(cursor).unwrap_or(0);
+        before - self.slots.live()
+    }
+
+    /// Bytes in use: slots as far as they were ever touched, lists with their events.
+    pub(super) fn bytes(&self) -> usize {
+        self.slots.bytes() + self.lists.as_deref().map_or(0, Lists::bytes)
     }
 
     /// Where `tag` is; what is known of it from before a change of quota is carried over first.
     #[inline]
-    fn find(&mut self, rule: &Rule, tag: Tag) -> Result<usize, usize> {
+    pub(super) fn find(&mut self, rule: &Rule, tag: Tag) -> Result<usize, usize> {
         if rule.before.is_some() {
             while let Some(state) = self.take_inherited(rule, tag) {
                 self.adopt(tag, &rule.policy, state);
@@ -295,7 +294,8 @@ impl Shard {
     }
 
     /// Drops the state at `index`; unless it is fresh, its rule's crowd owes as much from now on.
-    fn fold(&mut self, index: usize, now: Tick, book: &Book) {
+    /// Whether it does.
+    fn fold(&mut self, index: usize, now: Tick, book: &Book) -> bool {
         let id = rule_of(self.slots.tag(index));
         let fresh = self.is_fresh(index, now, book);
         let words = self.slots.state(index);
@@ -303,12 +303,14 @@ impl Shard {
         if let Some(policy) = book.policy(id).filter(|_| !fresh) {
             self.adopt(Tag::crowd(id), policy, policy.unpack(words));
         }
+        !fresh
     }
 
     /// Forgets all that are fresh.
     fn purge(&mut self, now: Tick, outside: Outside<'_>) {
         outside.table.forgets_by(now);
         let book = read(outside.book);
+        let before = self.slots.live();
         let mut index = 0;
         while index < self.slots.len() {
             if self.is_fresh(index, now, &book) {
@@ -317,6 +319,7 @@ impl Shard {
                 index += 1;
             }
         }
+        outside.table.counts(0, before - self.slots.live());
     }
 
     /// How long until the first state here is fresh; at least a tick.
@@ -363,7 +366,7 @@ impl Shard {
 
     /// The state at `index`. A list is moved out: [`Shard::put`] moves it back.
     #[inline]
-    fn take(&mut self, index: usize, policy: &Policy) -> State {
+    pub(super) fn take(&mut self, index: usize, policy: &Policy) -> State {
         match &mut self.lists {
             None => policy.unpack(self.slots.state(index)),
             Some(lists) => lists.take(place(self.slots.state(index)), policy),
@@ -371,7 +374,7 @@ impl Shard {
     }
 
     #[inline]
-    fn put(&mut self, index: usize, policy: &Policy, state: State) {
+    pub(super) fn put(&mut self, index: usize, policy: &Policy, state: State) {
         match &mut self.lists {
             None => self.slots.set_state(index, policy.pack(&state)),
             Some(lists) => lists.put(place(self.slots.state(index)), state),

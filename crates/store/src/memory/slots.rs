@@ -57,6 +57,11 @@ impl Slots {
         &self.words
     }
 
+    /// Bytes of the slots that there are: what is reserved beyond was never touched.
+    pub(super) fn bytes(&self) -> usize {
+        self.words.len() * size_of::<u64>()
+    }
+
     /// Where the slots begin, as an address to prefetch near.
     pub(super) fn address(&self) -> usize {
         self.words.as_ptr().addr()

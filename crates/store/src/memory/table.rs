@@ -9,6 +9,7 @@ use super::prefetch::prefetch;
 use super::rule::{Book, RuleId, read};
 use super::shard::Shard;
 use super::slots::home_among;
+use super::stats::MemoryStats;
 use super::tag::{Tag, rule_of};
 use crate::key::Key;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, RwLock};
@@ -27,6 +28,10 @@ pub(super) struct Table {
     next_swept: AtomicUsize,
     /// The latest tick by which anything may have been forgotten.
     swept_at: AtomicU64,
+    /// States that made room at the cap, and those that were fresh. Whoever drops one has just
+    /// written to `swept_at` beside them, so that counting is as good as free.
+    evicted: AtomicU64,
+    forgotten: AtomicU64,
 }
 
 /// A shard behind its lock, in a cache line of its own.
@@ -69,6 +74,8 @@ impl Table {
             stride: 1 + words.max(1),
             next_swept: AtomicUsize::new(0),
             swept_at: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            forgotten: AtomicU64::new(0),
         }
     }
 
@@ -128,8 +135,35 @@ impl Table {
         self.forgets_by(now);
         let index = self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         if let Some(mut shard) = self.shards[index].0.try_lock() {
-            shard.sweep(now, &read(book));
+            let forgotten = shard.sweep(now, &read(book));
+            self.counts(0, forgotten);
         }
+    }
+
+    /// Counts states that are gone.
+    pub(super) fn counts(&self, evicted: usize, forgotten: usize) {
+        for (count, more) in [(&self.evicted, evicted), (&self.forgotten, forgotten)] {
+            if 0 < more {
+                count.fetch_add(more as u64, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What the table holds, and what has left it; one shard is looked at after the other.
+    pub(super) fn stats(&self) -> MemoryStats {
+        let per_shard = size_of::<Guarded>() + size_of::<Hint>();
+        let mut stats = MemoryStats {
+            keys: 0,
+            bytes: self.shards.len() * per_shard,
+            evictions: self.evicted.load(Ordering::Relaxed),
+            forgotten: self.forgotten.load(Ordering::Relaxed),
+        };
+        for index in 0..self.shards.len() {
+            let shard = self.lock(index);
+            stats.keys += shard.slots().live();
+            stats.bytes += shard.bytes();
+        }
+        stats
     }
 
     /// Notes every rule that a state is written under, one shard at a time.

@@ -1,0 +1,152 @@
+//! Permits that are held for longer than one lease.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use smallvec::SmallVec;
+use tidegate_core::{Kind, Receipt, Shape, Tick};
+
+use crate::admission::{Admission, Charged, Judged};
+use crate::settle::limit_of;
+use crate::store::StoreFailure;
+
+/// Whether permits are still held, or why that is not known.
+pub(crate) type Held = Result<bool, StoreFailure>;
+
+/// A renewal that is under way.
+pub(crate) type Renewal = Pin<Box<dyn Future<Output = Held> + Send>>;
+
+/// Done at once in this process; for a fleet, when Redis has answered. All permits are renewed
+/// together.
+#[must_use = "Redis is asked when this is awaited"]
+pub struct Renewing {
+    later: Vec<Renewal>,
+    so_far: Held,
+}
+
+impl Admission {
+    /// Renews its permits: each lapses one lease from now. Whether all of them are still held.
+    ///
+    /// A permit that has lapsed, or was released, is not taken again: then somebody else may have
+    /// it. Permits in shadow are renewed as well, but nobody depends on them. Without permits there
+    /// is nothing to lose.
+    ///
+    /// Where Redis does not answer, permits stay as they are, or are renewed without our knowing:
+    /// then they come back when their lease ends, and the next renewal says that they are gone.
+    pub fn renew(&mut self) -> Renewing {
+        let mut renewing = Renewing { later: Vec::new(), so_far: Ok(true) };
+        for index in 0..self.each.len() {
+            let judged = &mut self.each[index];
+            if !judged.is_permit || !judged.is_charged {
+                continue;
+            }
+            let is_shadow = judged.is_shadow;
+            match &mut judged.charged {
+                #[cfg(feature = "redis")]
+                Charged::Fleet(charged) => {
+                    let renewal = charged.renew();
+                    renewing.later.push(Box::pin(async move {
+                        let is_held = renewal.await;
+                        if is_shadow { Ok(true) } else { is_held }
+                    }));
+                }
+                Charged::Here { .. } => {
+                    let is_held = self.renew_here(index) || is_shadow;
+                    renewing.hears(Ok(is_held));
+                }
+            }
+        }
+        renewing
+    }
+
+    /// When the first of its permits lapses, unless it is renewed; nothing without permits.
+    pub fn permits_lapse_at(&self) -> Option<Tick> {
+        let permits = self.each.iter().filter(|judged| judged.is_permit);
+        permits.filter_map(|judged| self.lapses_at(judged)).min()
+    }
+
+    /// Whether it holds permits of concurrency rules.
+    pub fn has_permits(&self) -> bool {
+        self.permits_lapse_at().is_some()
+    }
+
+    fn lapses_at(&self, judged: &Judged) -> Option<Tick> {
+        let receipts = match &judged.charged {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(charged) => return charged.permits_lapse_at(),
+            Charged::Here { receipts, .. } => receipts,
+        };
+        let taken = receipts.iter().filter(|receipt| 0 < receipt.cost());
+        let first = taken.map(Receipt::at).min()?;
+        let (limit, timed) = limit_of(&self.generation, judged.rule, judged.variant, judged.part);
+        let present = limit.present(timed, &self.gate.store, first);
+        // The policy may have been changed since.
+        let policy = self.gate.store.here()?.policy(present.here()?);
+        match policy.shape() {
+            Shape::Log { per, .. } if policy.kind() == Kind::Concurrency => Some(first.after(per)),
+            _ => None,
+        }
+    }
+
+    /// Renews a permit in this process.
+    fn renew_here(&mut self, index: usize) -> bool {
+        let (gate, generation) = (&*self.gate, &*self.generation);
+        let judged = &mut self.each[index];
+        let (key, receipts) = match &mut judged.charged {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(_) => return false,
+            Charged::Here { key, receipts } => (*key, receipts),
+        };
+        let Some(store) = gate.store.here() else { return false };
+        let now = gate.clock.now();
+        let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
+        let present = limit.present(timed, &gate.store, now);
+        let Some(rule) = present.here() else { return false };
+        let taken: SmallVec<[Receipt; 1]> = std::mem::take(receipts);
+        let renewed = taken.into_iter().filter_map(|it| store.renew(rule, key, now, it));
+        receipts.extend(renewed);
+        // What costs nothing holds nothing.
+        judged.cost == 0 || !receipts.is_empty()
+    }
+}
+
+impl Renewing {
+    /// Whether all permits are still held, if that is known already: always so in this process.
+    pub fn ready(self) -> Result<Result<bool, StoreFailure>, Renewing> {
+        if self.later.is_empty() { Ok(self.so_far) } else { Err(self) }
+    }
+
+    /// One more answer. A permit that is gone weighs more than one of which nothing is known.
+    fn hears(&mut self, is_held: Held) {
+        if !matches!(self.so_far, Ok(false)) && !matches!(is_held, Ok(true)) {
+            self.so_far = is_held;
+        }
+    }
+}
+
+impl Future for Renewing {
+    type Output = Result<bool, StoreFailure>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut index = 0;
+        while let Some(next) = self.later.get_mut(index) {
+            match next.as_mut().poll(context) {
+                Poll::Pending => index += 1,
+                Poll::Ready(is_held) => {
+                    drop(self.later.swap_remove(index));
+                    self.hears(is_held);
+                }
+            }
+        }
+        if !self.later.is_empty() {
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::replace(&mut self.so_far, Ok(true)))
+    }
+}
+
+impl std::fmt::Debug for Renewing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Renewing").field("calls", &self.later.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,45 @@
+//! What a gate holds, and what it has seen of its store, in numbers: for metrics.
+
+use tidegate_store::MemoryStats;
+
+use crate::gate::Gate;
+use crate::store::AnyStore;
+
+#[cfg(feature = "redis")]
+pub use tidegate_redis::StoreStats;
+
+/// What is known of a store elsewhere. Without the feature `redis` there is none.
+#[cfg(not(feature = "redis"))]
+#[derive(Clone, Debug)]
+pub enum StoreStats {}
+
+/// What a gate holds in this process, and what it has seen of a store elsewhere.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct GateStats {
+    /// States that are kept in this process. Where a fleet shares them in Redis, those that were
+    /// made without it.
+    pub keys: usize,
+    /// Bytes that they have in use; see [`MemoryStats::bytes`].
+    pub bytes: usize,
+    /// States that had to make room for others, since the start.
+    pub evictions: u64,
+    /// States that were forgotten as fresh, since the start.
+    pub forgotten: u64,
+    /// What was seen of Redis; nothing where states are kept in this process.
+    pub store: Option<StoreStats>,
+}
+
+impl Gate {
+    /// What it holds, and what it has seen of its store. It goes through all that is kept here: for
+    /// a metrics page, not for every request.
+    pub fn stats(&self) -> GateStats {
+        let (memory, store) = match &self.0.store {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(fleet) => (fleet.local_stats(), Some(fleet.stats())),
+            AnyStore::Here(store) => (store.stats(), None),
+        };
+        let MemoryStats { keys, bytes, evictions, forgotten, .. } = memory;
+        GateStats { keys, bytes, evictions, forgotten, store }
+    }
+}

@@ -1,0 +1,32 @@
+//! What a store holds and has let go of, in numbers.
+//!
+//! Nothing is counted for a decision: what is held is looked up when somebody asks, and what goes
+//! is counted where it goes.
+
+/// What a [`MemoryStore`](super::MemoryStore) holds, and what it has let go of since it was made.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct MemoryStats {
+    /// States that are kept: one for each key under each rule, and at the cap one for each rule of
+    /// a shard, for all that had to make room.
+    pub keys: usize,
+    /// Bytes that its tables have in use: slots as far as they were ever touched, locks, and logs
+    /// with their events. What is only reserved is not counted, nor are rules.
+    pub bytes: usize,
+    /// States that made room for others at the cap; what they owed is owed by whoever comes new.
+    pub evictions: u64,
+    /// States that were forgotten because they could no longer be told from fresh ones.
+    pub forgotten: u64,
+}
+
+impl MemoryStats {
+    /// Both together.
+    pub(super) fn and(self, other: MemoryStats) -> MemoryStats {
+        MemoryStats {
+            keys: self.keys + other.keys,
+            bytes: self.bytes + other.bytes,
+            evictions: self.evictions + other.evictions,
+            forgotten: self.forgotten + other.forgotten,
+        }
+    }
+}
