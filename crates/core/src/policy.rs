@@ -371,3 +371,51 @@ impl State {
         log.into_iter().flat_map(Log::events)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tick::Span;
+
+    #[test]
+    fn words_that_no_state_has_are_refused() {
+        let policy = |kind, cells| Policy::new(kind, Quota::per_hour(cells)).unwrap();
+        let narrow = policy(Kind::TokenBucket, 10);
+        let most = Tick::MAX.get() + 10 * 360_000_000;
+        assert!(narrow.unpack_checked([most, 0]).is_some());
+        assert_eq!(narrow.unpack_checked([most + 1, 0]), None);
+        assert_eq!(narrow.unpack_checked([0, 1]), None);
+        let wide = policy(Kind::Gcra, u32::MAX - 4);
+        assert!(wide.unpack_checked([u64::MAX, 1 << 20]).is_some());
+        assert_eq!(wide.unpack_checked([u64::MAX, 1 << 30]), None);
+        let window = policy(Kind::FixedWindow, 10);
+        assert!(window.unpack_checked([Tick::MAX.get(), u32::MAX.into()]).is_some());
+        assert_eq!(window.unpack_checked([Tick::MAX.get() + 1, 0]), None);
+        assert_eq!(window.unpack_checked([0, 1 << 32]), None);
+        assert_eq!(policy(Kind::SlidingWindow, 10).unpack_checked([u64::MAX, 0]), None);
+        assert_eq!(policy(Kind::SlidingLog, 10).unpack_checked([0, 0]), None);
+    }
+
+    #[test]
+    fn events_that_no_list_has_are_refused() {
+        let policy = Policy::new(Kind::SlidingLog, Quota::per_hour(10)).unwrap();
+        let at = |micros: u64| Tick::from_micros(1_700_000_000_000_000 + micros);
+        let list = |events: &[(Tick, u32)]| policy.list((at(9), false), events.iter().copied());
+        let state = list(&[(at(1), 1), (at(9), u32::MAX - 1)]).unwrap();
+        assert_eq!(state.events().collect::<alloc::vec::Vec<_>>().len(), 2);
+        assert_eq!(state.seen(), Some((at(9), false)));
+        for events in [
+            &[(at(1), 0)][..],
+            &[(at(10), 1)],
+            &[(at(2), 1), (at(2), 1)],
+            &[(at(3), 1), (at(2), 1)],
+            &[(at(1), 2), (at(2), u32::MAX - 1)],
+            &[(Tick::from_micros(1), 1)],
+        ] {
+            assert_eq!(list(events), None, "{events:?}");
+        }
+        let window = Policy::new(Kind::FixedWindow, Quota::new(10, Span::from_secs(1))).unwrap();
+        assert_eq!(window.list((at(9), false), core::iter::empty()), None);
+        assert_eq!(window.fresh().seen(), None);
+    }
+}

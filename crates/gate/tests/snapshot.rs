@@ -11,8 +11,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tidegate_core::{Span, Tick};
-use tidegate_gate::{Gate, OpenError, Sample, SnapshotProblem};
+use tidegate_core::{Policy, Quota, Span, Tick};
+use tidegate_gate::{
+    Gate, OpenError, PlainCharge, PlainLimit, Sample, SnapshotProblem, WithoutStore,
+};
 use tidegate_store::MemoryStore;
 
 use self::stand::{
@@ -297,4 +299,26 @@ fn a_snapshot_of_nothing_is_a_snapshot() {
     let again = reopened(&folder, POLICY, &clock).unwrap();
     assert_eq!(again.restored().unwrap().at, Tick::from_micros(START * 1_000_000));
     assert_eq!(passed(&again, &by("ada"), 20), 10);
+}
+
+/// A plain limit is one of its own, whatever rule has its name; it waits until somebody names it.
+#[test]
+fn plain_limits_outlive_a_restart() {
+    const SAME_NAME: &str = "rules: [{ name: login, limit: 10/h }]";
+    let (folder, (mut gate, clock)) = (Folder::new(), gate(SAME_NAME));
+    let policy = |cells| Policy::token_bucket(Quota::per_hour(cells)).unwrap();
+    let plain =
+        |gate: &Gate, cells| gate.plain("login", policy(cells), WithoutStore::Open).unwrap();
+    let left = |gate: &Gate, limit: &PlainLimit, cost| {
+        let charge = PlainCharge { limit, key: &[b"ada"], cost };
+        gate.decide_plain(&[charge]).ready().unwrap().decision().remaining
+    };
+    assert_eq!(left(&gate, &plain(&gate, 5), 3), 2);
+    for _ in 0..3 {
+        gate.save(folder.join("snapshot")).unwrap();
+        gate = reopened(&folder, SAME_NAME, &clock).unwrap();
+    }
+    assert_eq!(left(&gate, &plain(&gate, 5), 0), 2);
+    assert_eq!(left(&gate, &plain(&gate, 8), 0), 5, "a raise grants the difference");
+    assert_eq!(looks(&gate, &by("ada")), [10]);
 }

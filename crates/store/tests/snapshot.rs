@@ -248,3 +248,48 @@ fn a_changed_policy_carries_what_was_consumed() {
         assert_eq!(said.remaining, 12, "{kind}");
     }
 }
+
+/// A key that was forgotten may be one that owed something at an earlier tick: after a restart,
+/// too, it is judged by no earlier tick than that by which it was forgotten.
+#[test]
+fn what_was_forgotten_before_a_restart_is_not_paid_by_a_clock_set_back() {
+    for kind in [Kind::TokenBucket, Kind::FixedWindow, Kind::SlidingLog] {
+        let store = MemoryStore::with_keys_max(8);
+        let rules = [store.rule(Policy::new(kind, Quota::per_second(10)).unwrap()).unwrap()];
+        let key = store.key("ada").unwrap();
+        store.decide(&rules[0], key, tick(0), 10);
+        for _ in 0..5_000 {
+            store.decide(&rules[0], store.key("bob").unwrap(), tick(2_000_000), 1);
+        }
+        assert_eq!(store.len(), 1, "{kind}: ada was forgotten");
+        let bytes = export(&store, &rules, tick(2_000_000));
+        let restored = MemoryStore::restore(&mut &bytes[..], 8).unwrap();
+        let after = again(&restored, &rules, tick(2_000_000));
+        for (micros, cost) in [(500_000, 10), (500_000, 1), (2_000_000, 1), (3_000_000, 10)] {
+            let expected = store.decide(&rules[0], key, tick(micros), cost);
+            let said = restored.store.decide(&after[0], key, tick(micros), cost);
+            assert_eq!(said, expected, "{kind} at {micros}");
+            assert_eq!(said.verdict.passes(), cost == 10, "{kind} at {micros}");
+        }
+    }
+}
+
+/// A list knows the latest tick at which it was asked: what passes after a clock was set back
+/// counts from there.
+#[test]
+fn a_list_remembers_how_late_it_was() {
+    let store = MemoryStore::new();
+    let policy = Policy::new(Kind::SlidingLog, Quota::per_hour(10)).unwrap();
+    let rules = [store.rule(policy).unwrap()];
+    let key = store.key("ada").unwrap();
+    store.decide(&rules[0], key, tick(0), 5);
+    assert!(!store.decide(&rules[0], key, tick(5_000_000), 6).verdict.passes());
+    let bytes = export(&store, &rules, tick(5_000_000));
+    let restored = MemoryStore::restore(&mut &bytes[..], MemoryStore::KEYS_MAX).unwrap();
+    let after = again(&restored, &rules, tick(5_000_000));
+    for (micros, cost) in [(1_000_000, 5), (3_601_000_000, 6), (3_605_000_000, 6)] {
+        let expected = store.decide(&rules[0], key, tick(micros), cost);
+        let said = restored.store.decide(&after[0], key, tick(micros), cost);
+        assert_eq!(said, expected, "at {micros}");
+    }
+}
