@@ -10,6 +10,7 @@ mod cargo;
 mod fuzz;
 mod help;
 mod mutants;
+mod peers;
 mod servers;
 mod tally;
 mod test;
