@@ -1,5 +1,6 @@
-//! The command line, read by hand: five commands and three switches.
+//! The command line, read by hand: six commands and three switches.
 
+use crate::doors::Part;
 use crate::setting::Effort;
 use crate::{layer, memory};
 
@@ -14,6 +15,10 @@ pub(crate) struct Args {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Decide,
+    Doors {
+        /// All, if none is named.
+        parts: Vec<Part>,
+    },
     Layer,
     /// What `layer` starts for each contender.
     LayerChild {
@@ -47,6 +52,7 @@ impl Args {
         for word in words {
             match word.as_str() {
                 "decide" => args.command = Command::Decide,
+                "doors" => args.command = Command::Doors { parts: Vec::new() },
                 "layer" => args.command = Command::Layer,
                 "memory" => args.command = Command::Memory,
                 "pause" => args.command = Command::Pause,
@@ -55,13 +61,28 @@ impl Args {
                 "--json" => args.json = true,
                 "--quick" => args.effort = Effort::Quick,
                 "--write" => args.write = true,
-                _ => return Err(format!("no such command or switch: `{word}`; try --help")),
+                _ => args.command.add_part(&word)?,
             }
         }
         if args.write && args.effort == Effort::Quick {
             return Err("a quick run is not worth writing down: drop --quick or --write".into());
         }
+        if args.write && matches!(&args.command, Command::Doors { parts } if !parts.is_empty()) {
+            return Err("a part is not worth writing down: name no parts, or drop --write".into());
+        }
         Ok(args)
+    }
+}
+
+impl Command {
+    /// Takes a word that is neither a command nor a switch.
+    fn add_part(&mut self, word: &str) -> Result<(), String> {
+        let part = Part::ALL.iter().find(|(name, _)| *name == word);
+        match (self, part) {
+            (Self::Doors { parts }, Some((_, part))) => parts.push(*part),
+            _ => return Err(format!("no such command or switch: `{word}`; try --help")),
+        }
+        Ok(())
     }
 }
 
@@ -80,6 +101,10 @@ Usage: cargo run --profile bench -p tidegate-bench -- <command> [switches]
 
 Commands:
   decide   Nanoseconds for one decision, and the ratio to governor's, under eight workloads
+  doors    `tidegate serve` beside Redis, redis-cell and throttlecrab-server: the Redis protocol,
+           HTTP and gRPC, latency at half load, quiet connections, reloads. Start it by
+           `cargo xtask bench doors`, which builds the servers. One or more of `resp`, `http`,
+           `grpc`, `latency`, `idle` and `reload` after it measure only these
   layer    An axum service with a policy in front of it, beside none and beside tower_governor,
            and a policy of ten thousand rules beside one of ten; needs wrk
   memory   Resident bytes for each key, every subject in a process of its own
@@ -116,6 +141,19 @@ mod tests {
         check("--json decide --quick", Ok(args));
         let args = Args { command: Command::Redis, effort: Effort::Full, json: false, write: true };
         check("redis --write", Ok(args));
+    }
+
+    #[test]
+    fn doors_can_be_measured_in_part() {
+        let parts = vec![Part::Resp, Part::Idle];
+        let command = Command::Doors { parts };
+        let args = Args { command, effort: Effort::Full, json: false, write: false };
+        check("doors resp idle", Ok(args));
+        check("decide resp", Err("no such command or switch: `resp`; try --help"));
+        check(
+            "doors resp --write",
+            Err("a part is not worth writing down: name no parts, or drop --write"),
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) enum Unit {
     /// A time or a speed divided by another of the same run.
     Ratio,
     BytesPerKey,
+    BytesPerConnection,
     Microseconds,
 }
 
@@ -72,6 +73,7 @@ impl fmt::Display for Unit {
         f.write_str(match self {
             Self::Ratio => "ratio",
             Self::BytesPerKey => "bytes/key",
+            Self::BytesPerConnection => "bytes/connection",
             Self::Microseconds => "us",
         })
     }

@@ -1,12 +1,35 @@
-//! What Linux says about this process and its threads.
+//! What Linux says about this process, its threads and its children.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::param::clock_ticks_per_second;
 
 /// A size in `/proc/self/status`, such as `VmRSS`.
 pub(crate) fn process_bytes(field: &str) -> Result<u64> {
-    let value = value_of(field, "/proc/self/status")?;
+    bytes_in(field, "/proc/self/status")
+}
+
+/// The same of another process.
+pub(crate) fn bytes_of(pid: i32, field: &str) -> Result<u64> {
+    bytes_in(field, &format!("/proc/{pid}/status"))
+}
+
+/// Processor time that a process has used, its own and the system's for it, to a hundredth of a
+/// second.
+pub(crate) fn cpu_of(pid: i32) -> Result<Duration> {
+    let path = format!("/proc/{pid}/stat");
+    let stat = fs::read_to_string(&path).with_context(|| format!("needs Linux's {path}"))?;
+    // The name comes second, in brackets, and may hold anything.
+    let (_, fields) = stat.rsplit_once(')').context("a name in brackets")?;
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks: u64 = ticks.map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+    Ok(Duration::from_millis(ticks * 1_000 / clock_ticks_per_second()))
+}
+
+fn bytes_in(field: &str, path: &str) -> Result<u64> {
+    let value = value_of(field, path)?;
     let kilobytes = value.strip_suffix(" kB").context("sizes are given in kB")?;
     Ok(kilobytes.parse::<u64>()? * 1024)
 }
@@ -35,6 +58,14 @@ mod tests {
         assert!(process_bytes("VmRSS").unwrap() > 100_000);
         thread_waits().unwrap();
         assert!(process_bytes("VmNone").is_err());
+    }
+
+    #[test]
+    fn a_busy_process_uses_processor_time() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let before = cpu_of(pid).unwrap();
+        while cpu_of(pid).unwrap() < before + Duration::from_millis(10) {}
+        assert!(bytes_of(pid, "VmRSS").unwrap() > 100_000);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::cargo::cargo;
 
@@ -13,15 +13,28 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
     if args.iter().any(|arg| arg == "layer") {
         crate::servers::install_load(root)?;
     }
+    if args.iter().any(|arg| arg == "doors") {
+        crate::servers::install_peers(root)?;
+        crate::peers::install(root)?;
+        build_server(root)?;
+    }
     let mut command = cargo(root, &call);
     let status = command.status().context("cargo does not start")?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
+/// Our own server, as it ships, beside the benchmark.
+fn build_server(root: &Path) -> Result<()> {
+    let build = ["build", "--profile", "bench", "--locked", "--package", "tidegate-cli"];
+    let status = cargo(root, &build).status().context("cargo does not start")?;
+    ensure!(status.success(), "tidegate does not build; what cargo said is above");
+    Ok(())
+}
+
 fn call(args: &[String]) -> Result<Vec<&str>> {
     if args.is_empty() {
-        bail!("bench needs to know what to measure: decide, layer, memory, pause or redis");
+        bail!("bench needs to know what to measure: decide, doors, layer, memory, pause or redis");
     }
     let mut call =
         vec!["run", "--profile", "bench", "--locked", "--package", "tidegate-bench", "--"];

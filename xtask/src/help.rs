@@ -19,10 +19,11 @@ Usage: cargo xtask <command>
   tidy       Only the house rules: dependency arrows, rooms, file form, names, documents.
              Needs git. Seconds.
 
-  bench <decide|layer|memory|pause|redis> [args...]
+  bench <decide|doors|layer|memory|pause|redis> [args...]
              Tidegate beside its peers, in one run; `redis` beside published scripts, on a
-             server that it starts. Needs an idle machine. Minutes to build the peers, then
-             as long as the measurement says: `redis` three minutes.
+             server that it starts; `doors` beside other servers, which it builds once into the
+             target folder, on two cores. Needs an idle machine. Minutes to build the peers,
+             then as long as the measurement says: `redis` three minutes, `doors` six.
 
   mutants [args...]
              Breaks tidegate-core in every small way and sees whether a test notices; what
@@ -55,6 +56,6 @@ mod tests {
 
     #[test]
     fn every_measurement_is_taught() {
-        assert!(HELP.contains("bench <decide|layer|memory|pause|redis>"));
+        assert!(HELP.contains("bench <decide|doors|layer|memory|pause|redis>"));
     }
 }

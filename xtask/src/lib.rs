@@ -10,6 +10,7 @@ mod cargo;
 mod fuzz;
 mod help;
 mod mutants;
+mod peers;
 mod proto;
 mod servers;
 mod tally;

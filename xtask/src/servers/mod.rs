@@ -44,6 +44,11 @@ pub(crate) fn install_load(root: &Path) -> Result<()> {
     system::install_load(&cargo::target_dir(root)?.join("servers"))
 }
 
+/// Installs what other servers are built with and run in.
+pub(crate) fn install_peers(root: &Path) -> Result<()> {
+    system::install_peers(&cargo::target_dir(root)?.join("servers"))
+}
+
 /// Whether nothing but a mistake or the network keeps a program from being installed here.
 fn can_have_all() -> bool {
     system::obstacle().is_none() && consts::OS == "linux" && consts::ARCH == "x86_64"

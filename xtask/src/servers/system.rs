@@ -48,6 +48,13 @@ const fn skip(program: &'static str, package: &'static str, why: &'static str) -
 /// What only the measurement of the layer needs.
 const LOAD: [Need; 1] = [stop("wrk", "wrk", "it makes the load")];
 
+/// What only the measurement of the doors needs.
+const PEERS: [Need; 3] = [
+    stop("redis-server", "redis-server", "it is a peer, and the home of another"),
+    stop("protoc", "protobuf-compiler", "throttlecrab-server is built with it"),
+    stop("taskset", "util-linux", "it keeps a server on one core"),
+];
+
 /// Installs what tests need. `folder` is for what the installation itself needs.
 pub(super) fn install_missing(folder: &Path) -> Result<()> {
     for (need, path) in NEEDS.iter().zip(install_of(&NEEDS, folder)?) {
@@ -65,6 +72,11 @@ pub(super) fn install_missing(folder: &Path) -> Result<()> {
 /// read by a machine.
 pub(super) fn install_load(folder: &Path) -> Result<()> {
     install_of(&LOAD, folder).map(drop)
+}
+
+/// Installs what the peers of our server need, as quietly.
+pub(super) fn install_peers(folder: &Path) -> Result<()> {
+    install_of(&PEERS, folder).map(drop)
 }
 
 /// Installs by `apt-get` what is not in `PATH`, or says what to install by hand.
