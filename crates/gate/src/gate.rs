@@ -154,6 +154,15 @@ impl Gate {
         &self.0.clock
     }
 
+    /// The most keys that are remembered here, of each size of state.
+    pub fn keys_max(&self) -> usize {
+        match &self.0.store {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(_) => tidegate_redis::Fleet::LOCAL_KEYS_MAX,
+            AnyStore::Here(store) => store.keys_max(),
+        }
+    }
+
     /// How many keys are remembered here.
     pub fn keys(&self) -> usize {
         match &self.0.store {

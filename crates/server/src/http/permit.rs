@@ -69,8 +69,8 @@ pub(super) async fn renew(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Resu
     let lease = lease(named.lease_ms)?;
     let lapsed = || Problem::new(StatusCode::NOT_FOUND, "no such permit is held: acquire another");
     let id: Id = named.permit.parse().map_err(|_| lapsed())?;
-    let admission = desk.held.take(id, HeldFor::Permit, desk.gate.now()).ok_or_else(lapsed)?;
-    let renewed: Result<bool, tidegate_gate::StoreFailure> = Ok(true);
+    let mut admission = desk.held.take(id, HeldFor::Permit, desk.gate.now()).ok_or_else(lapsed)?;
+    let renewed = admission.renew().await;
     let lease = shortest(desk, &admission, lease);
     // Should the store not have answered, the permit is held as it was.
     let is_held = *renewed.as_ref().unwrap_or(&true);
@@ -137,9 +137,7 @@ fn lease(asked_ms: Option<u64>) -> Result<Span, Problem> {
 
 /// No longer than the store holds it.
 fn shortest(desk: &Desk, admission: &Admission, lease: Span) -> Span {
-    let _ = admission;
-    let lapses: Option<Span> = None;
-    let _ = desk;
+    let lapses = admission.permits_lapse_at().map(|at| at.since(desk.gate.now()));
     lapses.map_or(lease, |lapses| lapses.min(lease))
 }
 

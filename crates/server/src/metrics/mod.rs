@@ -4,6 +4,8 @@
 //! bounded: beyond so many rules, the rest is told in sum.
 
 mod histogram;
+mod rules;
+mod store;
 mod text;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -96,8 +98,8 @@ impl Metrics {
         text.family("tidegate_build_info", Kind::Gauge, "The version that runs.");
         text.value(&[("version", env!("CARGO_PKG_VERSION"))], 1);
         self.write_doors(&mut text);
-        write_rules(&mut text, gate);
-        write_store(&mut text, gate);
+        rules::write(&mut text, gate);
+        store::write(&mut text, gate);
         self.reloads.write(
             &mut text,
             ("tidegate_reloads_total", "Policies that were put in force, or kept out."),
@@ -132,7 +134,7 @@ impl Metrics {
         let help = "From a request that has been read to its answer, by door.";
         text.family("tidegate_door_latency_seconds", Kind::Histogram, help);
         for (door, counts) in doors() {
-            text.histogram(&[("door", door.name())], &counts.latency.read());
+            counts.latency.read(|read| text.histogram(&[("door", door.name())], read));
         }
     }
 }
@@ -148,36 +150,6 @@ impl Outcomes {
         text.value(&[("outcome", good)], self.good.load(Ordering::Relaxed));
         text.value(&[("outcome", bad)], self.bad.load(Ordering::Relaxed));
     }
-}
-
-/// What each rule said.
-fn write_rules(text: &mut Text, gate: &Gate) {
-    let mut counts = gate.counts();
-    if crate::limits::METRIC_RULES_MAX < counts.len() {
-        let rest = counts.split_off(crate::limits::METRIC_RULES_MAX);
-        let mut sum = tidegate_gate::RuleCounts::default();
-        rest.iter().for_each(|(_, counts)| sum += *counts);
-        counts.push(("(others)".to_owned(), sum));
-    }
-    let help = "What rules said of requests. Every rule that judges a request counts it.";
-    text.family("tidegate_decisions_total", Kind::Counter, help);
-    for (rule, counts) in &counts {
-        let verdicts =
-            [("allow", counts.allowed), ("delay", counts.delayed), ("deny", counts.denied)];
-        for (verdict, count) in verdicts {
-            text.value(&[("rule", rule), ("verdict", verdict)], count);
-        }
-    }
-    let help = "Requests that rules in shadow would have refused.";
-    text.family("tidegate_shadow_denied_total", Kind::Counter, help);
-    for (rule, counts) in &counts {
-        text.value(&[("rule", rule)], counts.shadow_denied);
-    }
-}
-
-fn write_store(text: &mut Text, gate: &Gate) {
-    text.family("tidegate_keys", Kind::Gauge, "Keys that are remembered in this process.");
-    text.value(&[], gate.keys() as u64);
 }
 
 /// A span in seconds, as Prometheus wants it.

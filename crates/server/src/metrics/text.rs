@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::histogram::{BOUNDS_US, Reading};
+use super::histogram::Reading;
 use super::seconds;
-use tidegate_core::Span;
 
 /// The media type of what [`Text`] writes.
 pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -43,17 +42,16 @@ impl Text {
     }
 
     /// The values of a histogram.
-    pub(crate) fn histogram(&mut self, labels: &[(&str, &str)], read: &Reading) {
+    pub(crate) fn histogram(&mut self, labels: &[(&str, &str)], read: Reading<'_>) {
         let mut below = 0;
-        for (count, bound) in read.buckets.iter().zip(BOUNDS_US) {
+        for (count, bound) in read.buckets.iter().zip(read.bounds) {
             below += count;
-            let bound = seconds(Span::from_micros(bound));
-            self.line("_bucket", labels, Some(&bound), &below.to_string());
+            self.line("_bucket", labels, Some(&seconds(*bound)), &below.to_string());
         }
-        below += read.buckets[BOUNDS_US.len()];
-        self.line("_bucket", labels, Some("+Inf"), &below.to_string());
+        let all = read.buckets.iter().sum::<u64>().to_string();
+        self.line("_bucket", labels, Some("+Inf"), &all);
         self.line("_sum", labels, None, &seconds(read.sum));
-        self.line("_count", labels, None, &below.to_string());
+        self.line("_count", labels, None, &all);
     }
 
     fn line(&mut self, suffix: &str, labels: &[(&str, &str)], bound: Option<&str>, value: &str) {
@@ -85,6 +83,8 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_core::Span;
+
     use super::super::histogram::Histogram;
     use super::*;
 
@@ -104,7 +104,7 @@ mod tests {
         histogram.add(Span::from_micros(2_000_000), 2);
         let mut text = Text::default();
         text.family("b", Kind::Histogram, "Help.");
-        text.histogram(&[("door", "http")], &histogram.read());
+        histogram.read(|read| text.histogram(&[("door", "http")], read));
         let page = String::from(text);
         for line in [
             r#"b_bucket{door="http",le="0.000025"} 0"#,
