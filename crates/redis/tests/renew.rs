@@ -78,8 +78,8 @@ async fn a_key_is_kept_for_as_long_as_its_renewed_permit() {
     let before = kept();
     first.renew().await.unwrap();
     let longer = kept() - before;
-    // Seven seconds, less what passes on the server meanwhile.
-    assert!((5_000..=7_000).contains(&longer), "{longer} ms");
+    // Seven seconds, give or take what passes on the server while it is asked.
+    assert!((4_000..10_000).contains(&longer), "{longer} ms");
 }
 
 #[tokio::test]
