@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_gate::Gate;
+use tidegate_redis::{Fleet, RedisStore};
 use tidegate_server::{Ended, Guard, Server, Settings, Tokens};
-use tidegate_store::ManualClock;
-use tidegate_testbed::Program;
+use tidegate_store::{Clock, ManualClock};
+use tidegate_testbed::{Program, Server as Redis};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+const POLICY: &str = "rules: [{ name: per-user, key: 'attribute:user', limit: 2/min }]";
 
 /// A server in this process, by a clock that stands still.
 struct Stand {
@@ -30,10 +33,24 @@ struct Running {
 
 impl Stand {
     fn new(guard: Guard) -> Stand {
-        let policy = "rules: [{ name: per-user, key: 'attribute:user', limit: 2/min }]";
         let clock = Arc::new(ManualClock::new());
-        let gate = Gate::builder().text(policy).clock(clock).open().expect("a good policy");
+        let gate = Gate::builder().text(POLICY).clock(clock).open().expect("a good policy");
+        Stand::on(Runtime::new().expect("a runtime"), gate, guard)
+    }
+
+    /// The same with what is counted in a Redis.
+    fn on_redis(redis: &Redis) -> Stand {
         let runtime = Runtime::new().expect("a runtime");
+        let clock = Arc::new(ManualClock::new()) as Arc<dyn Clock>;
+        let address = tidegate_redis::Settings::from_url(&redis.url()).expect("a good address");
+        let store = RedisStore::builder(address).deadline(Duration::from_secs(20));
+        let store = runtime.block_on(store.judged_by(Arc::clone(&clock)).connect());
+        let fleet = Fleet::new(store.expect("Redis is there"));
+        let gate = Gate::builder().text(POLICY).fleet(fleet).clock(clock).open();
+        Stand::on(runtime, gate.expect("a good policy"), Guard::default())
+    }
+
+    fn on(runtime: Runtime, gate: Gate, guard: Guard) -> Stand {
         let at = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut stand = Stand { runtime, gate, at, running: None };
         stand.start(guard);
@@ -178,4 +195,45 @@ fn a_restart_answers_what_was_asked_before_it() {
     stand.restart();
     let rest: Vec<String> = replies.map_while(Result::ok).collect();
     assert_eq!(rest, ["$4", "last"]);
+}
+
+#[test]
+fn with_redis_behind_it_a_pipeline_is_answered_in_order() {
+    let redis = Redis::start().expect("redis-server is installed");
+    let mut stand = Stand::on_redis(&redis);
+    let mut stream = std::net::TcpStream::connect(stand.at).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
+    let mut replies = BufReader::new(stream.try_clone().expect("a handle")).lines();
+    let mut next = |lines: usize| -> Vec<String> {
+        replies.by_ref().take(lines).map(|line| line.expect("in time")).collect()
+    };
+    // Looks see what was taken before them, whatever is asked of Redis at the same time.
+    let mut pipeline = String::new();
+    for number in 0..200 {
+        pipeline += &format!("CL.THROTTLE key:{} 999 1 60\r\nECHO {number}\r\n", number % 2);
+    }
+    pipeline += "CL.THROTTLE key:0 999 1 60 0\r\nTIDEGATE.CHECK ATTRIBUTE user ada\r\n";
+    pipeline += "TIDEGATE.PEEK ATTRIBUTE user ada\r\nTIDEGATE.RESET ATTRIBUTE user ada\r\nPING\r\n";
+    stream.write_all(pipeline.as_bytes()).expect("it listens");
+    let mut left = [Vec::new(), Vec::new()];
+    for number in 0..200 {
+        let decided = next(6);
+        assert_eq!(decided[..3], ["*5", ":0", ":1000"]);
+        left[number % 2].push(decided[3][1..].parse::<u32>().expect("a number"));
+        let echo = number.to_string();
+        assert_eq!(next(2), [format!("${}", echo.len()), echo]);
+    }
+    for mut left in left {
+        left.sort_unstable();
+        assert_eq!(left, Vec::from_iter(900..1_000), "each takes one");
+    }
+    assert_eq!(next(6)[3], ":900");
+    let remaining = |lines: &[String]| {
+        let at = lines.iter().position(|line| line == "remaining").expect("a field");
+        lines[at + 1].clone()
+    };
+    let (check, peek) = (next(71), next(71));
+    assert_eq!((remaining(&check), remaining(&peek)), (":1".to_owned(), ":1".to_owned()));
+    assert_eq!(next(4), ["*1", "$8", "per-user", "+PONG"]);
+    stand.restart();
 }
