@@ -173,3 +173,6 @@ impl Turn {
             || RESP_REPLY_BYTES_MAX <= reply_bytes
     }
 }
+
+#[cfg(test)]
+mod tests;

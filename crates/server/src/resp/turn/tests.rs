@@ -1,0 +1,215 @@
+//! Conversations under a manual clock: what is said, byte for byte.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tidegate_core::Span;
+use tidegate_gate::Gate;
+use tidegate_store::ManualClock;
+
+use super::super::RespDoor;
+use super::*;
+use crate::auth::{Guard, Tokens, Visitor};
+
+const POLICY: &str = "rules: [{ name: per-user, key: 'attribute:user', limit: 2/min }]";
+
+struct Client {
+    desk: Arc<Desk>,
+    clock: Arc<ManualClock>,
+    conversation: Conversation,
+}
+
+impl Client {
+    fn new() -> Client {
+        Client::with_guard(Guard::default(), Ipv4Addr::LOCALHOST.into())
+    }
+
+    fn with_guard(guard: Guard, peer: IpAddr) -> Client {
+        let clock = Arc::new(ManualClock::new());
+        let gate = Gate::builder().text(POLICY).clock(Arc::clone(&clock) as _).open().unwrap();
+        let desk = Arc::new(Desk::new(gate, guard, None, None));
+        let door = RespDoor { desk: Arc::clone(&desk), ids: Arc::new(AtomicU64::new(7)) };
+        let session = Session::new(&door, Visitor { peer, certified: None });
+        Client { desk, clock, conversation: Conversation::new(session) }
+    }
+
+    /// What is replied to lines, with `|` for line breaks.
+    fn say(&mut self, lines: &str) -> String {
+        let (mut out, input) = (Vec::new(), lines.replace('|', "\r\n"));
+        let turn = self.conversation.turn(&self.desk, input.as_bytes(), &mut out);
+        assert!(turn.waiting.is_empty(), "the store is here");
+        String::from_utf8(out).unwrap().replace("\r\n", "|")
+    }
+}
+
+#[test]
+fn redis_cell_is_answered_in_five_integers() {
+    let mut client = Client::new();
+    let line = "CL.THROTTLE user:1 1 30 60|";
+    assert_eq!(client.say(line), "*5|:0|:2|:1|:-1|:2|");
+    assert_eq!(client.say(line), "*5|:0|:2|:0|:-1|:4|");
+    assert_eq!(client.say(line), "*5|:1|:2|:0|:2|:4|");
+    client.clock.advance(Span::from_micros(500_000));
+    assert_eq!(client.say(line), "*5|:1|:2|:0|:2|:4|", "waits are rounded up");
+    client.clock.advance(Span::from_micros(1_500_000));
+    assert_eq!(client.say(line), "*5|:0|:2|:0|:-1|:4|", "it passes exactly then");
+    assert_eq!(client.say("CL.THROTTLE user:1 1 30 60 3|"), "*5|:1|:2|:0|:-1|:4|", "never");
+    assert_eq!(client.say("CL.THROTTLE user:1 1 30 60 0|"), "*5|:0|:2|:0|:-1|:4|", "a look");
+}
+
+#[test]
+fn throttlecrab_is_answered_in_its_order() {
+    let mut client = Client::new();
+    let line = "THROTTLE user:1 2 30 60|";
+    assert_eq!(client.say(line), "*5|:1|:2|:1|:2|:0|");
+    assert_eq!(client.say(line), "*5|:1|:2|:0|:4|:0|");
+    assert_eq!(client.say(line), "*5|:0|:2|:0|:4|:2|");
+    assert_eq!(client.say("THROTTLE user:1 2 30 60 3|"), "*5|:0|:2|:0|:4|:-1|");
+}
+
+#[test]
+fn the_same_numbers_are_two_limits_for_two_commands() {
+    let mut client = Client::new();
+    assert_eq!(client.say("THROTTLE k 1 1 60|"), "*5|:1|:1|:0|:60|:0|");
+    assert_eq!(client.say("CL.THROTTLE k 1 1 60|"), "*5|:0|:2|:1|:-1|:60|");
+    assert_eq!(client.say("CL.THROTTLE k 0 1 60|"), "*5|:0|:1|:0|:-1|:60|");
+}
+
+#[test]
+fn a_pipeline_is_answered_in_order_whatever_is_in_it() {
+    let mut client = Client::new();
+    let line = "CL.THROTTLE k 1 30 60|";
+    let replies = client.say(&format!("{line}PING|{line}THROTTLE k 9 9 9|nope||{line}echo x|"));
+    let unknown = "-ERR unknown command 'nope', with args beginning with: |";
+    let expected = "*5|:0|:2|:1|:-1|:2|+PONG|*5|:0|:2|:0|:-1|:4|*5|:1|:9|:8|:1|:0|".to_owned();
+    assert_eq!(replies, expected + unknown + "*5|:1|:2|:0|:2|:4|$1|x|");
+}
+
+#[test]
+fn a_long_pipeline_is_cut_and_goes_on_where_it_was() {
+    let mut client = Client::new();
+    let (input, mut out) = ("CL.THROTTLE k 999 30 60\r\n".repeat(700), Vec::new());
+    let first = client.conversation.turn(&client.desk, input.as_bytes(), &mut out);
+    assert!(first.is_cut && first.commands == RESP_TURN_COMMANDS_MAX, "{first:?}");
+    let rest = &input.as_bytes()[first.used..];
+    let second = client.conversation.turn(&client.desk, rest, &mut out);
+    assert!(!second.is_cut && second.used == rest.len(), "{second:?}");
+    assert!(out.ends_with(b"*5\r\n:0\r\n:1000\r\n:300\r\n:-1\r\n:1400\r\n"));
+}
+
+#[test]
+fn more_limits_than_a_connection_remembers_are_told_apart() {
+    let mut client = Client::new();
+    for round in 0..3_usize {
+        for burst in 10..30 {
+            let reply = client.say(&format!("CL.THROTTLE k {burst} 1 60|"));
+            let left = burst - round;
+            let reset = 60 * (round + 1);
+            assert_eq!(reply, format!("*5|:0|:{}|:{left}|:-1|:{reset}|", burst + 1));
+        }
+    }
+}
+
+#[test]
+fn too_many_limits_are_refused() {
+    let mut client = Client::new();
+    let replies = (1..=5_000).map(|count| client.say(&format!("CL.THROTTLE k 1 {count} 60|")));
+    let refused = replies.filter(|reply| reply.starts_with("-ERR there are")).count();
+    assert_eq!(refused, 5_000 - tidegate_gate::PlainLimit::LIMITS_MAX);
+    assert_eq!(client.say("CL.THROTTLE other 1 1 60|"), "*5|:0|:2|:1|:-1|:60|");
+}
+
+#[test]
+fn a_check_tells_everything_in_either_version() {
+    let mut client = Client::new();
+    let flat = "*20|$7|verdict|$5|allow|$5|limit|:2|$9|remaining|:1|$14|reset_after_us|:30000000|\
+                $14|retry_after_us|$-1|$8|delay_us|$-1|$6|reason|$6|judged|$2|by|$5|store|\
+                $10|stopped_by|$-1|$5|rules|*1|*22|$4|name|$8|per-user|$7|verdict|$5|allow|\
+                $5|limit|:2|$9|remaining|:1|$14|reset_after_us|:30000000|$14|retry_after_us|$-1|\
+                $8|delay_us|$-1|$4|cost|:1|$9|window_us|:60000000|$4|unit|$8|requests|\
+                $6|shadow|:0|";
+    assert_eq!(client.say("TIDEGATE.CHECK ATTRIBUTE user ada|"), flat);
+    assert!(client.say("HELLO 3|").starts_with("%7|$6|server|$8|tidegate|"));
+    let map = "%10|$7|verdict|$4|deny|$5|limit|:2|$9|remaining|:1|$14|reset_after_us|:30000000|\
+               $14|retry_after_us|:30000000|$8|delay_us|_|$6|reason|$6|judged|$2|by|$5|store|\
+               $10|stopped_by|_|$5|rules|*1|%11|$4|name|$8|per-user|";
+    let denied = client.say("TIDEGATE.CHECK COST 2 ATTRIBUTE user ada|");
+    assert!(denied.starts_with(map) && denied.ends_with("$6|shadow|#f|"), "{denied}");
+}
+
+#[test]
+fn a_peek_charges_nothing_and_a_reset_forgets() {
+    let mut client = Client::new();
+    let remaining = |reply: String| {
+        let (_, rest) = reply.split_once("remaining|:").unwrap();
+        rest.split('|').next().unwrap().to_owned()
+    };
+    for _ in 0..3 {
+        assert_eq!(remaining(client.say("TIDEGATE.PEEK ATTRIBUTE user ada|")), "2");
+    }
+    assert_eq!(remaining(client.say("tidegate.check attribute user ada|")), "1");
+    assert_eq!(remaining(client.say("tidegate.check attribute user ada|")), "0");
+    assert_eq!(client.say("TIDEGATE.RESET RULE other ATTRIBUTE user ada|"), "*0|");
+    assert_eq!(client.say("TIDEGATE.RESET ATTRIBUTE user ada|"), "*1|$8|per-user|");
+    assert_eq!(remaining(client.say("tidegate.check attribute user ada|")), "1");
+}
+
+#[test]
+fn a_token_is_asked_for_before_anything_else() {
+    let tokens = "check aaaaaaaaaaaaaaaa\nadmin bbbbbbbbbbbbbbbb\n";
+    let guard = || Guard::with_tokens(Tokens::from_text(tokens).unwrap());
+    let mut client = Client::with_guard(guard(), Ipv4Addr::LOCALHOST.into());
+    let unknown = "-NOAUTH Authentication required.|";
+    for line in ["PING|", "CL.THROTTLE k 1 1 1|", "TIDEGATE.CHECK|", "INFO|", "CLIENT ID|"] {
+        assert_eq!(client.say(line), unknown, "{line}");
+    }
+    assert!(client.say("HELLO 3|").starts_with("-NOAUTH HELLO must be called"));
+    assert!(client.say("AUTH wrong|").starts_with("-WRONGPASS "));
+    assert!(client.say("HELLO 3 AUTH me wrong|").starts_with("-WRONGPASS "));
+    assert_eq!(client.say("PING|"), unknown);
+    assert_eq!(client.say("AUTH aaaaaaaaaaaaaaaa|"), "+OK|");
+    assert_eq!(client.say("CL.THROTTLE k 1 1 1|"), "*5|:0|:2|:1|:-1|:1|");
+    let forbidden = "-NOPERM this needs an admin's token: AUTH with one|";
+    assert_eq!(client.say("TIDEGATE.RESET|"), forbidden);
+    assert!(client.say("HELLO 3 AUTH me bbbbbbbbbbbbbbbb|").starts_with("%7|"));
+    assert_eq!(client.say("TIDEGATE.RESET|"), "*1|$8|per-user|");
+    assert_eq!(client.say("RESET|PING|"), format!("+RESET|{unknown}"));
+}
+
+#[test]
+fn without_tokens_only_this_machine_may_reset() {
+    let mut client = Client::with_guard(Guard::default(), Ipv4Addr::new(192, 0, 2, 1).into());
+    assert!(client.say("TIDEGATE.RESET|").starts_with("-NOPERM "));
+    assert!(client.say("AUTH x|").starts_with("-ERR AUTH <password> called without any password"));
+    assert_eq!(client.say("PING|"), "+PONG|");
+}
+
+#[test]
+fn a_connection_has_a_number_and_may_have_a_name() {
+    let mut client = Client::new();
+    assert_eq!(client.say("CLIENT ID|CLIENT GETNAME|"), ":7|$-1|");
+    assert_eq!(client.say("CLIENT SETNAME worker|CLIENT GETNAME|"), "+OK|$6|worker|");
+    let line = "id=7 addr=127.0.0.1 name=worker db=0 resp=2\n";
+    assert_eq!(client.say("CLIENT INFO|"), format!("${}|{line}|", line.len()));
+    assert_eq!(client.say("RESET|CLIENT GETNAME|CLIENT ID|"), "+RESET|$-1|:7|");
+}
+
+#[test]
+fn the_end_of_a_conversation_is_after_the_last_reply() {
+    let mut client = Client::new();
+    let mut end = |input: &[u8]| {
+        let mut out = Vec::new();
+        let turn = client.conversation.turn(&client.desk, input, &mut out);
+        (turn.ends, String::from_utf8(out).unwrap())
+    };
+    assert_eq!(end(b"PING\r\nQUIT\r\nPING\r\n"), (Some(Ending::Quit), "+PONG\r\n+OK\r\n".into()));
+    let misframed = (
+        Some(Ending::Misframed(Misframed::Arguments)),
+        "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n-ERR Protocol error: invalid multibulk length\r\n"
+            .into(),
+    );
+    assert_eq!(end(b"CL.THROTTLE k 1 1 1\r\n*1000000000\r\n"), misframed);
+    let silent = (Some(Ending::Misframed(Misframed::CrossProtocol)), String::new());
+    assert_eq!(end(b"POST / HTTP/1.1\r\n"), silent);
+}
