@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::cargo::{self, cargo};
 
 /// What can be fuzzed.
-const TARGETS: [&str; 3] = ["policy_file", "resp_frame", "snapshot"];
+const TARGETS: [&str; 4] = ["policy_file", "resp_frame", "rls_descriptor", "snapshot"];
 
 const MINUTES: u32 = 5;
 
@@ -122,14 +122,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_run_is_refused() {
-        let usage =
-            "fuzz needs a target, and takes `--minutes N`: policy_file, resp_frame, snapshot";
+        let usage = "fuzz needs a target, and takes `--minutes N`: policy_file, resp_frame, \
+                     rls_descriptor, snapshot";
         check(&[], Err(usage));
         check(&["policy_file", "--jobs", "2"], Err(usage));
-        check(
-            &["policy"],
-            Err("no such target: `policy`; there is policy_file, resp_frame, snapshot"),
-        );
+        let unknown = "no such target: `policy`; there is policy_file, resp_frame, \
+                       rls_descriptor, snapshot";
+        check(&["policy"], Err(unknown));
         for minutes in ["0", "-1", "ten", "1441"] {
             let message = format!("minutes are a number from 1 to 1440: `{minutes}`");
             check(&["policy_file", "--minutes", minutes], Err(&message));

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_server::rls::{EnvoyFields, RlsSettings};
+
 const EXAMPLES: &str = "\
 Examples:
   tidegate serve
@@ -42,6 +44,16 @@ pub(crate) struct Args {
     /// A folder with configuration of envoyproxy/ratelimit, for the gRPC door; watched for changes
     #[arg(long, value_name = "FOLDER", env = "TIDEGATE_ENVOY_CONFIG")]
     pub(super) envoy_config: Option<PathBuf>,
+
+    /// What clients see of such limits: `draft` (RateLimit), `ratelimit` (RateLimit-Limit and so
+    /// on, of the closest) or `none`
+    #[arg(long, value_name = "DIALECT", env = "TIDEGATE_ENVOY_HEADERS", default_value = "draft")]
+    #[arg(value_parser = dialect)]
+    pub(super) envoy_headers: EnvoyFields,
+
+    /// Answers Envoy with dynamic metadata: the descriptors, and what their limits say
+    #[arg(long, env = "TIDEGATE_ENVOY_METADATA")]
+    pub(super) envoy_metadata: bool,
 
     /// Where states are kept: `memory`, or redis://, rediss://, redis+cluster:// or
     /// redis+sentinel://
@@ -163,6 +175,17 @@ pub(crate) enum LogLevel {
     Debug,
 }
 
+impl Args {
+    /// What Envoy is told beside the decision.
+    pub(super) fn rls(&self) -> RlsSettings {
+        RlsSettings {
+            fields: self.envoy_headers,
+            dynamic_metadata: self.envoy_metadata,
+            without_store: None,
+        }
+    }
+}
+
 impl Default for Args {
     /// What `tidegate serve` without flags is told; variables count there, too.
     fn default() -> Args {
@@ -187,6 +210,15 @@ impl std::str::FromStr for Place {
 }
 
 /// A time such as `250ms`, `10s` or `5min`.
+fn dialect(text: &str) -> Result<EnvoyFields, String> {
+    match text {
+        "draft" => Ok(EnvoyFields::Draft),
+        "ratelimit" => Ok(EnvoyFields::Ratelimit),
+        "none" => Ok(EnvoyFields::None),
+        _ => Err("write `draft`, `ratelimit` or `none`".to_owned()),
+    }
+}
+
 fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "give a number with a unit: 250ms, 10s, 5min or 2h".to_owned();
     let at = text.find(|it: char| !it.is_ascii_digit()).ok_or_else(wrong)?;

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use tidegate_gate::{Gate, GateBuilder, OpenError};
 use tidegate_redis::{Fleet, RedisStore};
-use tidegate_server::rls::RlsSettings;
 use tidegate_server::{Ended, Guard, Server, Settings, SnapshotSettings, TlsFiles, Tokens};
 use tidegate_store::{Clock, ManualClock, MemoryStore, SystemClock};
 use tokio::runtime::{Builder, Runtime};
@@ -77,11 +76,11 @@ async fn serve(args: &Args) -> Result<Ended> {
         manual,
         policy: args.policy.clone(),
         envoy_config: args.envoy_config.clone(),
-        rls: RlsSettings::default(),
         snapshot: args
             .snapshot
             .clone()
             .map(|path| SnapshotSettings { path, every: args.snapshot_every }),
+        rls: args.rls(),
         drain_delay: args.drain_delay,
         drain: args.drain,
     };

@@ -15,11 +15,12 @@ mod overrides;
 mod policy;
 pub mod proto;
 mod serve;
+#[doc(hidden)]
+pub mod trial;
 
 use std::sync::Arc;
 
 use http::StatusCode;
-use prost::Message as _;
 use tidegate_config::WithoutStore;
 use tidegate_gate::Gate;
 use tonic::Status;
@@ -80,10 +81,4 @@ impl RateLimits {
     fn without_store(&self) -> WithoutStore {
         self.0.settings.without_store.unwrap_or(WithoutStore::Closed)
     }
-}
-
-/// Reads a request as it is sent, for those who try what cannot be meant.
-#[doc(hidden)]
-pub fn read_request(bytes: &[u8]) -> Option<RateLimitRequest> {
-    RateLimitRequest::decode(bytes).ok()
 }

@@ -50,14 +50,21 @@ impl EnvoyConfig {
         path: impl AsRef<Path>,
         without: Option<WithoutStore>,
     ) -> Result<EnvoyConfig, EnvoyConfigError> {
+        let loaded = EnvoyRules::from_path(path.as_ref()).map_err(EnvoyConfigError::Load)?;
+        let config = EnvoyConfig::of(gate, loaded).map_err(EnvoyConfigError::Store)?;
+        let without = without.unwrap_or(WithoutStore::Closed);
+        Ok(EnvoyConfig { path: path.as_ref().to_owned(), without, ..config })
+    }
+
+    /// What was read, from wherever it is.
+    pub(super) fn of(gate: &Gate, loaded: EnvoyLoaded) -> Result<EnvoyConfig, String> {
         let config = EnvoyConfig {
             gate: gate.clone(),
-            without: without.unwrap_or(WithoutStore::Closed),
-            path: path.as_ref().to_owned(),
+            without: WithoutStore::Closed,
+            path: PathBuf::new(),
             current: Arc::default(),
         };
-        let loaded = EnvoyRules::from_path(&config.path).map_err(EnvoyConfigError::Load)?;
-        config.put(loaded).map_err(EnvoyConfigError::Store)?;
+        config.put(loaded)?;
         Ok(config)
     }
 
