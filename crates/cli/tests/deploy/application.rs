@@ -36,8 +36,9 @@ fn serve(stream: TcpStream) -> Result<()> {
         let length: u64 = length.and_then(|length| length.parse().ok()).unwrap_or(0);
         let mut sent = String::new();
         reader.by_ref().take(length).read_to_string(&mut sent)?;
-        let request = head.first().and_then(|line| line.strip_suffix(" http/1.1"));
-        let body = format!("{REACHED} {} {sent}", request.unwrap_or_default());
+        let request = head.first().and_then(|line| line.rsplit_once(' '));
+        let (request, _version) = request.unwrap_or_default();
+        let body = format!("{REACHED} {request} {sent}");
         write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
     }
 }

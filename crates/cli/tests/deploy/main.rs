@@ -4,7 +4,6 @@
 
 mod application;
 mod dashboard;
-mod envoy;
 mod prometheus;
 mod proxies;
 mod stand;

@@ -1,4 +1,5 @@
-//! Proxies that ask over HTTP: nginx, `HAProxy`, Caddy.
+//! The proxies, all by one policy: nginx, `HAProxy` and Caddy, which ask over HTTP, and Envoy, which
+//! asks over gRPC.
 
 use std::net::Ipv4Addr;
 
@@ -39,9 +40,14 @@ fn refuses_and_tells(standing: &Standing) {
         assert!(answer.header("ratelimit").is_some_and(|limit| limit.contains("r=0")));
         let wait: u32 = answer.header("retry-after").expect("when to come again").parse().unwrap();
         assert!((1..=3600).contains(&wait), "{wait}");
-        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
-        assert!(answer.text().contains("\"status\":429"), "{}", answer.text());
     }
+}
+
+/// Refusals have a body that says so. Envoy has none to pass on.
+fn explains(standing: &Standing) {
+    let answer = standing.get("/limited");
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    assert!(answer.text().contains("\"status\":429"), "{}", answer.text());
 }
 
 /// The method, the whole target, headers and the client's address are told as they were.
@@ -80,6 +86,8 @@ fn goes_on_without(standing: &Standing, tidegate: &mut Tidegate, status: u16) {
     tidegate.daemon.restart().unwrap();
     let told = || standing.get("/limited").header("ratelimit").is_some();
     until(SOON, "the proxy asks again", told).unwrap();
+    let refused = || standing.get("/limited").status == 429;
+    until(SOON, "the proxy refuses again", refused).unwrap();
 }
 
 fn check(standing: &Standing, tidegate: &mut Tidegate, without: u16) {
@@ -110,7 +118,9 @@ fn nginx_asks_and_lets_pass_while_nobody_answers() {
         let text = swap(&text, "listen 8000", &format!("listen {}", local(port)));
         vec![("tidegate.conf", text), ("nginx.conf", NGINX.to_owned())]
     });
-    check(&nginx.unwrap(), &mut tidegate, 200);
+    let nginx = nginx.unwrap();
+    check(&nginx, &mut tidegate, 200);
+    explains(&nginx);
 }
 
 /// What stands around the shipped file, with nothing outside of its folder.
@@ -144,7 +154,9 @@ fn haproxy_asks_and_lets_pass_while_nobody_answers() {
             let script = include_str!("../../../../deploy/haproxy/tidegate.lua");
             vec![("haproxy.cfg", text), ("tidegate.lua", script.to_owned())]
         });
-    check(&haproxy.unwrap(), &mut tidegate, 200);
+    let haproxy = haproxy.unwrap();
+    check(&haproxy, &mut tidegate, 200);
+    explains(&haproxy);
 }
 
 #[test]
@@ -163,5 +175,26 @@ fn caddy_asks_and_refuses_while_nobody_answers() {
         // Its own interface has a fixed port.
         vec![("Caddyfile", format!("{{\n\tadmin off\n}}\n{text}"))]
     });
-    check(&caddy.unwrap(), &mut tidegate, 502);
+    let caddy = caddy.unwrap();
+    check(&caddy, &mut tidegate, 502);
+    explains(&caddy);
+}
+
+#[test]
+fn envoy_asks_and_lets_pass_while_nobody_answers() {
+    if !Program::Envoy.is_there() {
+        println!("skipped: Envoy is not installed");
+        return;
+    }
+    let mut tidegate = Tidegate::start(POLICY, &[]).unwrap();
+    let args = ["-c", "envoy.yaml", "--concurrency", "1", "--disable-hot-restart", "-l", "warn"];
+    let envoy = Standing::start(Daemon::builder().unwrap(), Program::Envoy, &args, |_, port| {
+        let shipped = include_str!("../../../../deploy/envoy/envoy.yaml");
+        let text = swap(shipped, "port_value: 8081", &format!("port_value: {}", tidegate.grpc));
+        let application = application::start();
+        let text = swap(&text, "port_value: 3000", &format!("port_value: {application}"));
+        let listener = format!("address: 127.0.0.1, port_value: {port}");
+        vec![("envoy.yaml", swap(&text, "address: 0.0.0.0, port_value: 8000", &listener))]
+    });
+    check(&envoy.unwrap(), &mut tidegate, 200);
 }

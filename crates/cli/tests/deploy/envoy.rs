@@ -1,1 +1,0 @@
-//! Envoy, which asks over gRPC.
