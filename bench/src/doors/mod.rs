@@ -73,7 +73,8 @@ const ABOUT: &str = "`tidegate serve` beside Redis 7, redis-cell 0.2.2 in Redis,
     Ratios are medians of the rounds' own ratios: trust them more than the numbers beside them, \
     which move with the machine's load. \
     \"Server us\" and \"load us\" are processor time for one decision, \"busy\" is how much of its \
-    core the server used: where that is far below 100 %, the load was the ceiling. \
+    core the server used: where that is far below 100 %, the load or another program was the \
+    ceiling. \
     Latency runs from when a request was due, at half of what the server had just shown that it \
     can do. \
     Quiet connections have asked once.";

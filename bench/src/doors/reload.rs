@@ -104,8 +104,8 @@ fn speed(host: &Host, clients: u32, round: usize) -> Result<f64> {
 
 /// How many policies the server has put in force.
 fn reloads_of(host: &Host) -> Result<u64> {
-    let answer = Http::connect(host.port(Door::Http))?.get("/metrics")?;
-    let text = String::from_utf8(answer.body)?;
+    let answer = Http::get(host.port(Door::Http), "/metrics")?;
+    let text = answer.text();
     let value = text.lines().find_map(|line| line.strip_prefix(RELOADS));
     Ok(value.context("the metrics do not tell of reloads")?.trim().parse()?)
 }
