@@ -1,4 +1,5 @@
-//! Builds the servers that `cargo xtask bench doors` puts ours beside, once, into the target folder.
+//! Builds the servers that `cargo xtask bench doors` puts ours beside, once, into the target
+//! folder.
 //!
 //! Talks on stderr only: what a measurement prints may be read by a machine.
 

@@ -21,8 +21,8 @@ use clap::{Parser, Subcommand};
 use crate::done::Done;
 use crate::failure::Failure;
 
-/// Exact rate limiting: a server with three doors, policies checked and tested, algorithms tried out
-/// in virtual time.
+/// Exact rate limiting: a server with three doors, policies checked and tested, algorithms tried
+/// out in virtual time.
 #[derive(Debug, Parser)]
 #[command(
     name = "tidegate",

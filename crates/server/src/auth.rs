@@ -51,7 +51,7 @@ impl Role {
 }
 
 impl Tokens {
-    /// Reads lines such as `admin 4Yp0…` or `check 9hTz…`; empty lines and `#` comments are skipped.
+    /// Reads lines such as `admin 4Yp0…` or `check 9hTz…`; empty ones and `#` comments are skipped.
     pub fn from_text(text: &str) -> Result<Tokens, TokenError> {
         let mut tokens = Vec::new();
         for (line, number) in text.lines().zip(1..) {

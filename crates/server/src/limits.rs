@@ -119,16 +119,16 @@ pub(crate) const RESP_NAME_BYTES_MAX: usize = 64;
 pub(crate) const HELD_MAX: usize = 65_536;
 
 /// For how long a permit is held unless the caller says otherwise.
-pub(crate) const LEASE: Duration = Duration::from_secs(60);
+pub(crate) const LEASE: Duration = Duration::from_mins(1);
 
 /// For how long it is held at most without being renewed.
-pub(crate) const LEASE_MAX: Duration = Duration::from_secs(3_600);
+pub(crate) const LEASE_MAX: Duration = Duration::from_hours(1);
 
 /// For how long a receipt can be used.
-pub(crate) const RECEIPT_TIME: Duration = Duration::from_secs(600);
+pub(crate) const RECEIPT_TIME: Duration = Duration::from_mins(10);
 
 /// How far a manual clock goes in one step: a year.
-pub(crate) const CLOCK_STEP_MAX: Duration = Duration::from_secs(366 * 86_400);
+pub(crate) const CLOCK_STEP_MAX: Duration = Duration::from_hours(366 * 24);
 
 // Metrics.
 
@@ -176,7 +176,7 @@ pub(crate) const RLS_IDLE_TIME: Duration = Duration::from_secs(75);
 
 /// How long a connection lasts before its peer is asked to open another: so that a new server gets
 /// its share. Up to a tenth is added by chance, lest all come at once.
-pub(crate) const RLS_AGE_MAX: Duration = Duration::from_secs(30 * 60);
+pub(crate) const RLS_AGE_MAX: Duration = Duration::from_mins(30);
 
 /// How long requests may go on once a connection is closing.
 pub(crate) const RLS_GRACE: Duration = Duration::from_secs(10);

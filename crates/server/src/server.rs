@@ -94,7 +94,7 @@ impl Server {
         let grpc = RlsDoor::new(Arc::clone(&desk), limits.clone()).await;
         let _chores = Chores(tokio::spawn(chores(Arc::clone(&desk), tls.clone())));
         let snapshots = settings.snapshot.map(|settings| Snapshots::begin(&desk, settings));
-        let mut doors = Doors { doors: JoinSet::new(), tls, asked, drain: settings.drain };
+        let mut doors = Doors { open: JoinSet::new(), tls, asked, drain: settings.drain };
         doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), Some(json(limits))));
         doors.open(bound.grpc, grpc.clone());
         doors.open(bound.resp, RespDoor::new(Arc::clone(&desk)));
@@ -104,7 +104,7 @@ impl Server {
         grpc.stops().await;
         tokio::time::sleep(settings.drain_delay).await;
         stopper.stop();
-        let all_did = doors.doors.join_all().await.into_iter().all(|did| did);
+        let all_did = doors.open.join_all().await.into_iter().all(|did| did);
         if let Some(snapshots) = snapshots {
             snapshots.end().await;
         }
@@ -114,7 +114,7 @@ impl Server {
 
 /// The doors that are open.
 struct Doors {
-    doors: JoinSet<bool>,
+    open: JoinSet<bool>,
     tls: Option<Arc<Tls>>,
     asked: Stop,
     drain: Duration,
@@ -124,7 +124,7 @@ impl Doors {
     fn open(&mut self, listener: Option<TcpListener>, door: impl Door) {
         let Some(listener) = listener else { return };
         let listening = Listening { listener, tls: self.tls.clone() };
-        self.doors.spawn(listen::accept(listening, door, self.asked.clone(), self.drain));
+        self.open.spawn(listen::accept(listening, door, self.asked.clone(), self.drain));
     }
 }
 
@@ -176,14 +176,13 @@ async fn chores(desk: Arc<Desk>, tls: Option<Arc<Tls>>) {
         desk.held.let_go(desk.gate.now());
         let Some(tls) = &tls else { continue };
         match tls.look_again() {
-            Ok(false) => {}
             Ok(true) => tracing::info!("the certificates were reloaded"),
             // Once, not every second.
             Err(error) if error.to_string() != last_error => {
                 last_error = error.to_string();
                 tracing::error!(error = last_error, "the old certificates stay in use");
             }
-            Err(_) => {}
+            Ok(false) | Err(_) => {}
         }
     }
 }

@@ -31,7 +31,7 @@ impl Stop {
     /// Waits until it is; for ever, if nobody is left to say so.
     pub(crate) async fn asked(&mut self) {
         if self.0.wait_for(|asked| *asked).await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

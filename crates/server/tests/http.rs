@@ -13,7 +13,8 @@ const POLICY: &str = "
 identify: { client: [header:x-api-key, ip] }
 rules:
   - { name: per-client, key: client, limit: 3/min }
-  - { name: uploads, match: { path: /upload }, key: client, algorithm: concurrency, limit: 1 in flight, lease: 10s }
+  - { name: uploads, match: { path: /upload }, key: client, limit: 1 in flight, lease: 10s,
+      algorithm: concurrency }
   - { name: watched, key: client, limit: 1/min, shadow: true }
 ";
 
@@ -115,10 +116,16 @@ fn a_reset_makes_fresh() {
 
 #[test]
 fn proxies_are_answered_in_their_own_way() {
-    let world = World::new("
+    let world = World::new(
+        "
 identify: { client: ip, trusted_proxies: [127.0.0.0/8] }
-rules: [{ name: logins, match: { method: POST, path: /login, host: a.example }, key: client, limit: 1/min }]
-");
+rules:
+  - name: logins
+    match: { method: POST, path: /login, host: a.example }
+    key: client
+    limit: 1/min
+",
+    );
     let mut http = Http::connect(world.http()).unwrap();
     let ask = [
         ("x-forwarded-method", "POST"),

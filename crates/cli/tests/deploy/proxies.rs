@@ -1,5 +1,5 @@
-//! The proxies, all by one policy: nginx, `HAProxy` and Caddy, which ask over HTTP, and Envoy, which
-//! asks over gRPC.
+//! The proxies, all by one policy: nginx, `HAProxy` and Caddy, which ask over HTTP, and Envoy,
+//! which asks over gRPC.
 
 use std::net::Ipv4Addr;
 

@@ -45,48 +45,48 @@ impl Held {
         held_for: HeldFor,
         until: Tick,
     ) -> bool {
-        let mut shelf = self.shelf();
-        if limits::HELD_MAX <= shelf.admissions.len() {
+        let mut kept = self.lock();
+        if limits::HELD_MAX <= kept.admissions.len() {
             return false;
         }
-        shelf.by_end.insert((until, id));
-        shelf.admissions.insert(id, Entry { admission, held_for, until });
+        kept.by_end.insert((until, id));
+        kept.admissions.insert(id, Entry { admission, held_for, until });
         true
     }
 
     /// Whether there is no room for another.
     pub(crate) fn is_full(&self) -> bool {
-        limits::HELD_MAX <= self.shelf().admissions.len()
+        limits::HELD_MAX <= self.lock().admissions.len()
     }
 
     /// Hands out what is held under a name; nothing if it is not, or not for this, or not any more.
     pub(crate) fn take(&self, id: Id, held_for: HeldFor, now: Tick) -> Option<Admission> {
         self.let_go(now);
-        let mut shelf = self.shelf();
-        if shelf.admissions.get(&id)?.held_for != held_for {
+        let mut kept = self.lock();
+        if kept.admissions.get(&id)?.held_for != held_for {
             return None;
         }
-        let entry = shelf.admissions.remove(&id)?;
-        shelf.by_end.remove(&(entry.until, id));
+        let entry = kept.admissions.remove(&id)?;
+        kept.by_end.remove(&(entry.until, id));
         Some(entry.admission)
     }
 
     /// Lets go of everything whose time is over.
     pub(crate) fn let_go(&self, now: Tick) {
         let mut over = Vec::new();
-        let mut shelf = self.shelf();
-        while let Some(&(until, id)) = shelf.by_end.first()
+        let mut kept = self.lock();
+        while let Some(&(until, id)) = kept.by_end.first()
             && until <= now
         {
-            shelf.by_end.pop_first();
-            over.extend(shelf.admissions.remove(&id));
+            kept.by_end.pop_first();
+            over.extend(kept.admissions.remove(&id));
         }
-        drop(shelf);
+        drop(kept);
         // Dropped without the lock: permits are given back then.
         drop(over);
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+    fn lock(&self) -> MutexGuard<'_, Shelf> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,7 +111,7 @@ mod tests {
         gate.decide(&Sample::new("GET /"))
     }
 
-    fn kept(held: &Held, admission: Admission) -> Id {
+    fn kept_by(held: &Held, admission: Admission) -> Id {
         let id = Id::random();
         assert!(held.keep(id, admission, HeldFor::Permit, tick(60)));
         id
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_is_held_can_be_taken_once() {
         let (gate, held) = (gate(), Held::default());
-        let id = kept(&held, admitted(&gate));
+        let id = kept_by(&held, admitted(&gate));
         assert!(!admitted(&gate).verdict().passes(), "the permit is held");
         assert!(held.take(id, HeldFor::Refund, tick(1)).is_none(), "it is not for that");
         assert!(held.take(id, HeldFor::Permit, tick(1)).is_some());
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn what_is_forgotten_is_let_go() {
         let (gate, held) = (gate(), Held::default());
-        let id = kept(&held, admitted(&gate));
+        let id = kept_by(&held, admitted(&gate));
         held.let_go(tick(59));
         assert!(!admitted(&gate).verdict().passes(), "it is held until its time is over");
         assert!(held.take(id, HeldFor::Permit, tick(60)).is_none());
@@ -143,7 +143,7 @@ mod tests {
         let gate = Gate::from_text("rules: []").expect("a good policy");
         let held = Held::default();
         for _ in 0..limits::HELD_MAX {
-            kept(&held, admitted(&gate));
+            kept_by(&held, admitted(&gate));
         }
         assert!(held.is_full());
         assert!(!held.keep(Id::random(), admitted(&gate), HeldFor::Refund, tick(1)));

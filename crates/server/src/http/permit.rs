@@ -19,7 +19,7 @@ use crate::limits;
 /// Names something that is held.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Permit<'a> {
+struct Named<'a> {
     #[serde(borrow)]
     permit: Cow<'a, str>,
     lease_ms: Option<u64>,
@@ -65,7 +65,7 @@ pub(super) async fn acquire(
 
 /// `POST /v1/renew`: holds a permit for longer.
 pub(super) async fn renew(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
-    let named: Permit<'_> = body::read(headers, body)?;
+    let named: Named<'_> = body::read(headers, body)?;
     let lease = lease(named.lease_ms)?;
     let lapsed = || Problem::new(StatusCode::NOT_FOUND, "no such permit is held: acquire another");
     let id: Id = named.permit.parse().map_err(|_| lapsed())?;
@@ -94,7 +94,7 @@ pub(super) async fn release(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Reply, Problem> {
-    let named: Permit<'_> = body::read(headers, body)?;
+    let named: Named<'_> = body::read(headers, body)?;
     let held = named.permit.parse().ok();
     let held = held.and_then(|id| desk.held.take(id, HeldFor::Permit, desk.gate.now()));
     // To release what is released already does no harm.

@@ -1,6 +1,7 @@
 //! Which request is for what, and who may ask it.
 
-use http::{Method, Request, StatusCode};
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::reply::{self, Problem, Reply};
@@ -100,8 +101,7 @@ impl HttpDoor {
         let route = Route::find(&head.method, head.uri.path())?;
         self.let_in(route, &head.headers, visitor)?;
         let desk = &*self.desk;
-        let body =
-            if route.is_forwarded() { Default::default() } else { body::whole(body).await? };
+        let body = if route.is_forwarded() { Bytes::new() } else { body::whole(body).await? };
         let begun = desk.metrics.begun();
         let headers = &head.headers;
         let reply = match route {
@@ -124,7 +124,7 @@ impl HttpDoor {
             Route::OpenApi => Ok(operate::open_api()),
         };
         if route.role() == Some(Role::Admin) {
-            let outcome = reply.as_ref().map_or_else(|problem| problem.status(), Reply::status);
+            let outcome = reply.as_ref().map_or_else(Problem::status, Reply::status);
             let (path, status) = (head.uri.path(), outcome.as_u16());
             tracing::info!(peer = %visitor.peer, path, status, "an administrator's call");
         }
@@ -140,7 +140,7 @@ impl HttpDoor {
         visitor: Visitor,
     ) -> Result<(), Problem> {
         let Some(wanted) = route.role() else { return Ok(()) };
-        let own = headers.get(TOKEN_HEADER).map(|token| token.as_bytes());
+        let own = headers.get(TOKEN_HEADER).map(HeaderValue::as_bytes);
         let usual =
             || headers.get(http::header::AUTHORIZATION).and_then(|it| bearer(it.as_bytes()));
         let token = if route.is_forwarded() { own } else { own.or_else(usual) };
@@ -160,7 +160,7 @@ impl HttpDoor {
         }
     }
 
-    async fn json(&self, body: bytes::Bytes) -> Result<Reply, Problem> {
+    async fn json(&self, body: Bytes) -> Result<Reply, Problem> {
         let Some(json) = &self.json else {
             let wrong = "this server was started without Envoy's rate limit service";
             return Err(Problem::new(StatusCode::NOT_FOUND, wrong));

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 use super::Stream;
 
@@ -31,8 +31,7 @@ impl<S: Stream> Idle<S> {
             if !std::mem::take(&mut self.is_alive) {
                 return true;
             }
-            let next = Instant::now() + self.patience;
-            self.timer.as_mut().reset(next);
+            self.timer.set(sleep(self.patience));
         }
         false
     }

@@ -11,7 +11,9 @@ pub(super) fn write(text: &mut Text, gate: &Gate) {
     if METRIC_RULES_MAX < counts.len() {
         let rest = counts.split_off(METRIC_RULES_MAX);
         let mut sum = RuleCounts::default();
-        rest.iter().for_each(|(_, counts)| sum += *counts);
+        for (_, counts) in &rest {
+            sum += *counts;
+        }
         counts.push(("(others)".to_owned(), sum));
     }
     let help = "What rules said of requests. Every rule that judges a request counts it.";

@@ -40,7 +40,8 @@ pub(super) enum Closed {
     Stopped,
 }
 
-/// Serves one connection until it ends. When it is time to stop, what has arrived is still answered.
+/// Serves one connection until it ends. When it is time to stop, what has arrived is still
+/// answered.
 pub(super) async fn serve<S>(stream: S, session: Session, desk: &Desk, stop: Stop) -> Closed
 where
     S: AsyncRead + AsyncWrite + Unpin,
