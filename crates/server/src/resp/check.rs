@@ -101,7 +101,9 @@ fn write_fields(fields: &[Field<'_>], reply: &mut Reply<'_>) {
             Value::Text(text) => reply.text(text),
             Value::Rules(rules) => {
                 reply.array(rules.len());
-                rules.iter().for_each(|rule| write_fields(&rule.fields(), reply));
+                for rule in *rules {
+                    write_fields(&rule.fields(), reply);
+                }
             }
         }
     }

@@ -115,7 +115,7 @@ impl<'a> Command<'a> {
 
 fn auth<'a>(rest: &[&'a [u8]]) -> Result<Command<'a>, Refused> {
     match rest {
-        [token] | [_, token] => Ok(Command::Auth { token: *token }),
+        [token] | [_, token] => Ok(Command::Auth { token }),
         _ => Err(Refused::new("ERR syntax error")),
     }
 }
@@ -128,7 +128,7 @@ fn client<'a>(spec: &'static Spec, rest: &[&'a [u8]]) -> Result<Command<'a>, Ref
         (b"help", []) => Ok(Command::HelpOn(spec.name)),
         (b"id", []) => Ok(Command::ClientId),
         (b"info", []) | (b"list", _) => Ok(Command::ClientLine),
-        (b"setname", [name]) => Ok(Command::ClientNamed(named(*name)?)),
+        (b"setname", [name]) => Ok(Command::ClientNamed(named(name)?)),
         (b"setinfo", [_, _]) | (b"no-evict" | b"no-touch", [_]) => Ok(Command::Noted),
         (b"reply", [on]) if on.eq_ignore_ascii_case(b"on") => Ok(Command::Noted),
         (b"reply", [_]) => Err(Refused::new("ERR every command gets a reply here")),
@@ -211,7 +211,7 @@ impl<'a> Hello<'a> {
                     rest
                 }
                 [option, name, rest @ ..] if option.eq_ignore_ascii_case(b"setname") => {
-                    hello.name = Some(named(*name)?);
+                    hello.name = Some(named(name)?);
                     rest
                 }
                 [option, ..] => {

@@ -205,3 +205,6 @@ async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> std::io::R
     stream.write_all(bytes).await?;
     stream.flush().await
 }
+
+#[cfg(test)]
+mod tests;

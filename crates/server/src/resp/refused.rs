@@ -1,6 +1,7 @@
 //! Why a command was not carried out, in Redis' words where it has some.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// The line of an error reply; its first word is its kind.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,7 +26,7 @@ impl Refused {
             if ECHO_BYTES_MAX <= begin.len() {
                 break;
             }
-            begin += &format!("'{}' ", shown(argument));
+            let _ = write!(begin, "'{}' ", shown(argument));
         }
         let name = shown(name);
         Refused::new(format!("ERR unknown command '{name}', with args beginning with: {begin}"))

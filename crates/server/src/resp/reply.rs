@@ -90,7 +90,9 @@ impl<'o> Reply<'o> {
     pub(super) fn numbers(&mut self, numbers: [i64; 5]) {
         self.out.reserve(5 * 24);
         self.out.extend_from_slice(b"*5\r\n");
-        numbers.into_iter().for_each(|number| self.number(number));
+        for number in numbers {
+            self.number(number);
+        }
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(write: impl Fn(&mut Reply<'_>), two: &str, three: &str) {
+    fn check(write: fn(&mut Reply<'_>), two: &str, three: &str) {
         for (protocol, expected) in [(Protocol::Two, two), (Protocol::Three, three)] {
             let mut out = Vec::new();
             write(&mut Reply::new(&mut out, protocol));
@@ -139,7 +141,13 @@ mod tests {
 
     #[test]
     fn what_the_third_version_has_a_type_for() {
-        check(|reply| reply.null(), "$-1\r\n", "_\r\n");
+        check(
+            |reply| {
+                reply.null();
+            },
+            "$-1\r\n",
+            "_\r\n",
+        );
         check(|reply| reply.boolean(true), ":1\r\n", "#t\r\n");
         check(|reply| reply.boolean(false), ":0\r\n", "#f\r\n");
         check(|reply| reply.map(2), "*4\r\n", "%2\r\n");

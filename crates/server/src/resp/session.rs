@@ -50,18 +50,29 @@ impl Session {
         waiting: &mut Vec<Waiting>,
     ) -> After {
         let after = if command == Command::Quit { After::Ends } else { After::GoesOn };
-        let answered = self.permitted(&command).and_then(|()| match command {
-            Command::Check(asked) => Ok(self.check(desk.gate.admit(&asked.ask), out, waiting)),
-            Command::Peek(asked) => Ok(self.check(desk.gate.peek(&asked.ask), out, waiting)),
-            Command::ResetKeys(asked) => Ok(self.reset_keys(desk, &asked, out, waiting)),
-            Command::Auth { token } => self.auth(desk, token, out),
-            Command::Hello(hello) => self.hello(desk, &hello, out),
-            other => Ok(self.tell(desk, other, out)),
-        });
-        if let Err(refused) = answered {
+        if let Err(refused) = self.carry_out(desk, command, out, waiting) {
             self.reply(out).error(&refused.0);
         }
         after
+    }
+
+    fn carry_out(
+        &mut self,
+        desk: &Desk,
+        command: Command<'_>,
+        out: &mut Vec<u8>,
+        waiting: &mut Vec<Waiting>,
+    ) -> Result<(), Refused> {
+        self.permitted(&command)?;
+        match command {
+            Command::Check(asked) => self.check(desk.gate.admit(&asked.ask), out, waiting),
+            Command::Peek(asked) => self.check(desk.gate.peek(&asked.ask), out, waiting),
+            Command::ResetKeys(asked) => self.reset_keys(desk, &asked, out, waiting),
+            Command::Auth { token } => self.auth(desk, token, out)?,
+            Command::Hello(hello) => self.hello(desk, &hello, out)?,
+            other => self.tell(desk, other, out),
+        }
+        Ok(())
     }
 
     pub(super) fn reply<'o>(&self, out: &'o mut Vec<u8>) -> Reply<'o> {

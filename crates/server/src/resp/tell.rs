@@ -50,13 +50,17 @@ pub(super) fn info(gate: &Gate) -> String {
 
 pub(super) fn help(reply: &mut Reply<'_>) {
     reply.array(COMMANDS.len());
-    COMMANDS.iter().for_each(|spec| reply.text(line(spec)));
+    for spec in COMMANDS {
+        reply.text(line(spec));
+    }
 }
 
 pub(super) fn help_on(name: &str, reply: &mut Reply<'_>) {
     let found = table::find(name.as_bytes());
     reply.array(found.iter().len());
-    found.iter().for_each(|spec| reply.text(line(spec)));
+    if let Some(spec) = found {
+        reply.text(line(spec));
+    }
 }
 
 fn line(spec: &Spec) -> String {
@@ -72,7 +76,9 @@ pub(super) fn commands(listing: &Listing<'_>, reply: &mut Reply<'_>) {
     match listing {
         Listing::All => {
             reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|spec| describe(spec, reply));
+            for spec in COMMANDS {
+                describe(spec, reply);
+            }
         }
         Listing::Count => reply.number(COMMANDS.len()),
         Listing::Docs(names) => {
@@ -81,7 +87,9 @@ pub(super) fn commands(listing: &Listing<'_>, reply: &mut Reply<'_>) {
                 names.len() == 0 || names.any(|it| it.eq_ignore_ascii_case(spec.name.as_bytes()))
             };
             reply.map(COMMANDS.iter().filter(is_asked).count());
-            COMMANDS.iter().filter(is_asked).for_each(|spec| document(spec, reply));
+            for spec in COMMANDS.iter().filter(is_asked) {
+                document(spec, reply);
+            }
         }
         Listing::Infos(names) if names.is_empty() => commands(&Listing::All, reply),
         Listing::Infos(names) => {
@@ -95,7 +103,9 @@ pub(super) fn commands(listing: &Listing<'_>, reply: &mut Reply<'_>) {
         }
         Listing::Names => {
             reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|spec| reply.text(spec.name));
+            for spec in COMMANDS {
+                reply.text(spec.name);
+            }
         }
     }
 }
@@ -108,8 +118,12 @@ fn describe(spec: &Spec, reply: &mut Reply<'_>) {
     reply.array(1);
     reply.simple("fast");
     let key = i8::from(spec.has_key());
-    (0..3).for_each(|_| reply.number(key));
-    (0..4).for_each(|_| reply.array(0));
+    for _ in 0..3 {
+        reply.number(key);
+    }
+    for _ in 0..4 {
+        reply.array(0);
+    }
 }
 
 fn document(spec: &Spec, reply: &mut Reply<'_>) {

@@ -66,7 +66,9 @@ pub(super) fn write_reset(done: &Result<Vec<String>, StoreFailure>, reply: &mut 
     match done {
         Ok(names) => {
             reply.array(names.len());
-            names.iter().for_each(|name| reply.text(name));
+            for name in names {
+                reply.text(name);
+            }
         }
         Err(failure) => reply.error(&format!("ERR {failure}")),
     }

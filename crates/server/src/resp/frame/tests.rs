@@ -137,7 +137,7 @@ fn index(rng: &mut Rng, len: usize) -> usize {
 /// Some commands; mostly something about them is wrong.
 fn any_input(rng: &mut Rng) -> Vec<u8> {
     let mut input = Vec::new();
-    for _ in 0..1 + rng.below(4) {
+    for _ in 0..=rng.below(4) {
         any_command(rng, &mut input);
     }
     for _ in 0..rng.below(3) {

@@ -1,0 +1,101 @@
+//! Connections without a network: what they hold, and when they are given up.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use tidegate_gate::Gate;
+use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
+
+use super::*;
+use crate::auth::{Guard, Visitor};
+use crate::resp::RespDoor;
+use crate::stop::Stopper;
+
+fn door() -> RespDoor {
+    let gate = Gate::from_text("rules: [{ name: all, key: method, limit: 2/min }]").unwrap();
+    RespDoor::new(Arc::new(Desk::new(gate, Guard::default(), None, None)))
+}
+
+fn session(door: &RespDoor) -> Session {
+    Session::new(door, Visitor { peer: Ipv4Addr::LOCALHOST.into(), certified: None })
+}
+
+fn line(door: &RespDoor, stream: DuplexStream) -> Line<DuplexStream> {
+    Line::new(stream, Conversation::new(session(door)), Stopper::new().1)
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_small() {
+    let (door, (near, _far)) = (door(), duplex(64));
+    let (_stopper, stop) = Stopper::new();
+    let bytes = size_of_val(&serve(near, session(&door), &door.desk, stop));
+    assert!(bytes <= 2_048, "the future of a connection has {bytes} bytes");
+}
+
+#[tokio::test]
+async fn buffers_go_when_all_is_answered() {
+    let (door, (near, mut far)) = (door(), duplex(64 << 10));
+    let (mut line, (_stopper, mut stop)) = (line(&door, near), Stopper::new());
+    let mut timer = pin!(sleep(RESP_CHECK_EVERY));
+    let mut stopped = pin!(stop.asked());
+    far.write_all(&b"PING\r\n".repeat(100)).await.unwrap();
+    let mut hear = |line: &mut Line<DuplexStream>| {
+        let mut context = Context::from_waker(Waker::noop());
+        line.poll_heard(&mut context, timer.as_mut(), stopped.as_mut())
+    };
+    assert_eq!(hear(&mut line), Poll::Ready(Heard::Bytes));
+    assert_eq!(line.answer(&door.desk).await, None);
+    assert_ne!(line.out.capacity(), 0);
+    assert_eq!(hear(&mut line), Poll::Pending);
+    assert_eq!((line.input.capacity(), line.out.capacity()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_client_that_is_silent_for_long_is_given_up() {
+    let (door, (near, _far)) = (door(), duplex(64));
+    let mut line = line(&door, near);
+    for _ in 1..RESP_IDLE_CHECKS {
+        assert_eq!(line.overdue(), None);
+    }
+    assert_eq!(line.overdue(), Some(Closed::Idle));
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_end_is_given_up_sooner() {
+    let (door, (near, mut far)) = (door(), duplex(64));
+    let mut line = line(&door, near);
+    line.input.extend_from_slice(b"PING\r\n*1\r\n$4\r\nPI");
+    assert_eq!(line.overdue(), None);
+    assert_eq!(line.answer(&door.desk).await, None);
+    assert_eq!((line.quiet, &*line.input), (0, &b"*1\r\n$4\r\nPI"[..]));
+    let mut reply = [0; 7];
+    far.read_exact(&mut reply).await.unwrap();
+    assert_eq!(&reply, b"+PONG\r\n");
+    assert_eq!(line.overdue(), None);
+    // A byte more is no command.
+    line.input.push(b'N');
+    assert_eq!(line.answer(&door.desk).await, None);
+    assert_eq!(line.overdue(), Some(Closed::Slow));
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_is_read_from_slowly() {
+    // A pipe for a few replies at a time: more is not asked for before those are taken.
+    let (door, (near, far)) = (door(), duplex(256));
+    let (_stopper, stop) = Stopper::new();
+    let serving = async move { serve(near, session(&door), &door.desk, stop).await };
+    let asking = async move {
+        let (mut reader, mut writer) = tokio::io::split(far);
+        let input = b"PING\r\n".repeat(5_000);
+        let writing = async { writer.write_all(&input).await.unwrap() };
+        let reading = async {
+            let mut replies = vec![0; 7 * 5_000];
+            reader.read_exact(&mut replies).await.unwrap();
+            replies
+        };
+        tokio::join!(writing, reading).1
+    };
+    let (closed, replies) = tokio::join!(serving, asking);
+    assert_eq!(replies, b"+PONG\r\n".repeat(5_000));
+    assert_eq!(closed, Closed::ByClient);
+}
