@@ -10,8 +10,7 @@ use tidegate_core::{Kind, Policy, Quota, Span};
 use tidegate_gate::{Gate, PlainLimit};
 use tonic::Status;
 
-use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use super::proto::{RateLimitOverride, Unit};
 use crate::limits::RLS_OVERRIDES_MAX;
 
 /// The limits that requests have brought along so far.
@@ -32,9 +31,9 @@ impl Overrides {
         &self,
         gate: &Gate,
         without: WithoutStore,
-        asked: &RateLimitOverride,
+        asked: RateLimitOverride,
     ) -> Result<Override, Status> {
-        let RateLimitOverride { requests_per_unit, unit } = *asked;
+        let RateLimitOverride { requests_per_unit, unit } = asked;
         let unit = unit_of(unit).ok_or_else(|| {
             Status::invalid_argument("the limit of a descriptor has no unit that is known")
         })?;
