@@ -98,6 +98,7 @@ fn a_reload_in_between_is_gone_by() {
 }
 
 #[cfg(feature = "redis")]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod in_redis {
     use std::sync::Arc;
     use std::time::Duration;

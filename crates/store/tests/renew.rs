@@ -1,4 +1,5 @@
 //! Permits in a store: renewed, released and lapsed, through changes of the quota too.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use tidegate_core::{Kind, Policy, Quota, Receipt, Span, Tick};
 use tidegate_store::MemoryStore;

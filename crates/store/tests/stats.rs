@@ -1,4 +1,5 @@
 //! What a store says of itself: each number is what it says it is.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use tidegate_core::{Kind, Policy, Quota, Span, Tick, Verdict};
 use tidegate_store::{MemoryStats, MemoryStore};

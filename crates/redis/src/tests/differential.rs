@@ -153,9 +153,10 @@ impl Trace {
                 // Mostly one that is held; sometimes one that has lapsed or never was.
                 let at = if rng.one_in(16) { at.after(Span::from_micros(1)) } else { at };
                 let is_permit = self.rule.policy().kind() == Kind::Concurrency;
-                match is_permit && rng.one_in(2) {
-                    true => (Does::Renew { at }, cost.max(1)),
-                    false => (Does::Refund { at }, cost),
+                if is_permit && rng.one_in(2) {
+                    (Does::Renew { at }, cost.max(1))
+                } else {
+                    (Does::Refund { at }, cost)
                 }
             }
             _ => (Does::Decide, cost),
