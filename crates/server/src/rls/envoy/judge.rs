@@ -17,6 +17,7 @@ use crate::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::{
 };
 use crate::rls::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use crate::rls::{RateLimits, answer, metadata};
+use crate::trace::Notes;
 
 /// What has been decided so far.
 struct Judging<'j, 'a> {
@@ -33,6 +34,7 @@ impl EnvoyConfig {
         &self,
         limits: &RateLimits,
         request: &RateLimitRequest,
+        notes: &mut Notes<'_>,
     ) -> Result<RateLimitResponse, Status> {
         let config = self.current.load_full();
         let matched = all(limits, &config, request)?;
@@ -47,6 +49,7 @@ impl EnvoyConfig {
         if judging.by.is_fallback() && limits.0.settings.without_store.is_none() {
             return Err(no_store());
         }
+        judging.note(verdict, notes);
         Ok(judging.respond(limits, request, verdict))
     }
 }
@@ -138,6 +141,12 @@ impl<'j, 'a> Judging<'j, 'a> {
         }
         self.now = now;
         verdict
+    }
+
+    fn note(&self, verdict: Verdict, notes: &mut Notes<'_>) {
+        self.limited().for_each(|(_, it)| notes.rule(it.shown));
+        let cost = self.limited().map(|(_, it)| it.cost).max();
+        notes.decided(verdict, self.by, cost.unwrap_or(0));
     }
 
     fn get(&self, at: usize) -> Option<&'j Limited<'a>> {
