@@ -140,7 +140,7 @@ pub const fn verdict_name(verdict: Verdict) -> &'static str {
     }
 }
 
-const fn reason_name(reason: Reason) -> &'static str {
+pub(crate) const fn reason_name(reason: Reason) -> &'static str {
     match reason {
         Reason::Blocked => "blocked",
         Reason::Judged => "judged",

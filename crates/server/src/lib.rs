@@ -18,6 +18,7 @@ mod settings;
 mod snapshot;
 mod stop;
 mod tls;
+mod trace;
 
 pub use crate::answer::{Answer, Field, RuleAnswer, Value, verdict_name};
 pub use crate::ask::Ask;
@@ -26,3 +27,4 @@ pub use crate::server::{Addresses, Ended, ServeError, Server};
 pub use crate::settings::Settings;
 pub use crate::snapshot::SnapshotSettings;
 pub use crate::tls::{TlsError, TlsFiles};
+pub use crate::trace::{BadEndpoint, BadShare, TraceEndpoint, TraceSettings, TraceShare};

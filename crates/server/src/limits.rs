@@ -180,3 +180,33 @@ pub(crate) const RLS_AGE_MAX: Duration = Duration::from_mins(30);
 
 /// How long requests may go on once a connection is closing.
 pub(crate) const RLS_GRACE: Duration = Duration::from_secs(10);
+
+// Traces.
+
+/// Spans a second that callers have us make, and as many that we choose: a caller that marks every
+/// request as sampled costs us a megabyte a second of export, and no more.
+pub(crate) const TRACE_SPANS_PER_SECOND_MAX: u32 = 1_000;
+
+/// Spans that wait to be exported: two seconds at the most that there can be, some four megabytes.
+pub(crate) const TRACE_QUEUE_MAX: usize = 4_096;
+
+/// Spans in one export: what OpenTelemetry's own exporters take.
+pub(crate) const TRACE_BATCH_MAX: usize = 512;
+
+/// How long a span waits for others to travel with.
+pub(crate) const TRACE_EXPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// For one export, from the connection to the answer: what is slower is no use to anybody.
+pub(crate) const TRACE_EXPORT_TIME: Duration = Duration::from_secs(3);
+
+/// For what is left when it is time to stop: one export that is under way, and another.
+pub(crate) const TRACE_FLUSH_TIME: Duration = Duration::from_secs(5);
+
+/// How often a log line says that spans cannot be exported.
+pub(crate) const TRACE_COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+
+/// Bytes of a collector's answer, which says next to nothing.
+pub(crate) const TRACE_ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Names of rules in one span: as many as are judged together.
+pub(crate) const TRACE_RULES_MAX: usize = 16;

@@ -20,6 +20,7 @@ use crate::settings::Settings;
 use crate::snapshot::Snapshots;
 use crate::stop::{Stop, Stopper};
 use crate::tls::{Tls, TlsError};
+use crate::trace::{Exporter, TraceSettings};
 
 /// A server that is bound: who connects is kept waiting until it runs.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub struct Server {
     bound: Bound,
     tls: Option<Arc<Tls>>,
     envoy: Option<EnvoyConfig>,
+    exporter: Option<Exporter>,
     settings: Settings,
 }
 
@@ -73,8 +75,10 @@ impl Server {
         let envoy = folder.map(|folder| EnvoyConfig::open(&gate, folder, without));
         let envoy = envoy.transpose().map_err(ServeError::Envoy)?;
         let (guard, manual) = (std::mem::take(&mut settings.guard), settings.manual.take());
-        let desk = Arc::new(Desk::new(gate, guard, manual, settings.policy.clone()));
-        Ok(Server { desk, bound, tls: tls.map(Arc::new), envoy, settings })
+        let mut desk = Desk::new(gate, guard, manual, settings.policy.clone());
+        let exporter = traced(&mut desk, settings.traces.take())?;
+        let (desk, tls) = (Arc::new(desk), tls.map(Arc::new));
+        Ok(Server { desk, bound, tls, envoy, exporter, settings })
     }
 
     /// Where the doors are.
@@ -86,13 +90,14 @@ impl Server {
 
     /// Serves until `stop` is done, then finishes what is under way.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<Ended, ServeError> {
-        let Server { desk, bound, tls, envoy, settings } = self;
+        let Server { desk, bound, tls, envoy, exporter, settings } = self;
         let (stopper, asked) = Stopper::new();
         let _watch = watch(&desk)?;
         let _watch_too = watch_envoy(&desk, envoy.as_ref())?;
         let limits = RateLimits::new(desk.gate.clone(), envoy, settings.rls);
         let grpc = RlsDoor::new(Arc::clone(&desk), limits.clone()).await;
         let _chores = Chores(tokio::spawn(chores(Arc::clone(&desk), tls.clone())));
+        let exporting = exporter.map(Exporter::begin);
         let snapshots = settings.snapshot.map(|settings| Snapshots::begin(&desk, settings));
         let mut doors = Doors { open: JoinSet::new(), tls, asked, drain: settings.drain };
         doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), Some(json(limits))));
@@ -107,6 +112,9 @@ impl Server {
         let all_did = doors.open.join_all().await.into_iter().all(|did| did);
         if let Some(snapshots) = snapshots {
             snapshots.end().await;
+        }
+        if let Some(exporting) = exporting {
+            exporting.end().await;
         }
         Ok(if all_did { Ended::Cleanly } else { Ended::InTheMiddle })
     }
@@ -126,6 +134,18 @@ impl Doors {
         let listening = Listening { listener, tls: self.tls.clone() };
         self.open.spawn(listen::accept(listening, door, self.asked.clone(), self.drain));
     }
+}
+
+/// Lets requests be traced, if they should be; what sends their spans on.
+fn traced(
+    desk: &mut Desk,
+    settings: Option<TraceSettings>,
+) -> Result<Option<Exporter>, ServeError> {
+    let Some(settings) = settings else { return Ok(None) };
+    let opened = Exporter::open(settings, &desk.metrics.spans);
+    let (traces, exporter) = opened.map_err(ServeError::Traces)?;
+    desk.traces = traces;
+    Ok(Some(exporter))
 }
 
 /// Watches the policy's file, if there is one.
@@ -197,6 +217,8 @@ pub enum ServeError {
     Envoy(EnvoyConfigError),
     /// TLS cannot be had.
     Tls(TlsError),
+    /// The way to the collector of traces cannot be made safe.
+    Traces(rustls::Error),
     /// The policy's file cannot be watched.
     Watch(io::Error),
 }
@@ -207,6 +229,7 @@ impl fmt::Display for ServeError {
             ServeError::Bind(error) => error.fmt(f),
             ServeError::Envoy(error) => error.fmt(f),
             ServeError::Tls(error) => error.fmt(f),
+            ServeError::Traces(error) => write!(f, "no TLS to the collector of traces: {error}"),
             ServeError::Watch(error) => write!(f, "the policy cannot be watched: {error}"),
         }
     }

@@ -11,6 +11,7 @@ use crate::auth::Guard;
 use crate::rls::RlsSettings;
 use crate::snapshot::SnapshotSettings;
 use crate::tls::TlsFiles;
+use crate::trace::TraceSettings;
 
 /// How a server is run.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Settings {
     pub rls: RlsSettings,
     /// Where states are saved, if they are kept in this process.
     pub snapshot: Option<SnapshotSettings>,
+    /// Where spans are sent, if requests are traced.
+    pub traces: Option<TraceSettings>,
     /// How long to go on while `/readyz` already says no: until those who balance load have looked.
     pub drain_delay: Duration,
     /// How long what is under way may take when it is time to stop.
@@ -55,6 +58,7 @@ impl Default for Settings {
             envoy_config: None,
             rls: RlsSettings::default(),
             snapshot: None,
+            traces: None,
             drain_delay: Duration::ZERO,
             drain: Duration::from_secs(10),
         }

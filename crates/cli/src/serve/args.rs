@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_server::rls::{EnvoyFields, RlsSettings};
+use tidegate_server::{TraceEndpoint, TraceShare};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,6 +126,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", env = "TIDEGATE_DRAIN_DELAY", default_value = "0s")]
     #[arg(value_parser = time)]
     pub(super) drain_delay: Duration,
+
+    /// A collector that takes OTLP over HTTP, such as http://127.0.0.1:4318: requests are traced
+    #[arg(long, value_name = "URL", env = "TIDEGATE_OTLP")]
+    pub(super) otlp: Option<TraceEndpoint>,
+
+    /// The share of requests that are traced, from 0 to 1, unless their callers say
+    #[arg(long, value_name = "SHARE", env = "TIDEGATE_TRACE_SAMPLE", default_value = "0.01")]
+    pub(super) trace_sample: TraceShare,
 
     /// How log lines are written
     #[arg(long, value_name = "FORM", env = "TIDEGATE_LOG", default_value = "human")]

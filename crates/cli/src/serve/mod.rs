@@ -12,7 +12,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use tidegate_gate::{Gate, GateBuilder, OpenError};
 use tidegate_redis::{Fleet, RedisStore};
-use tidegate_server::{Ended, Guard, Server, Settings, SnapshotSettings, TlsFiles, Tokens};
+use tidegate_server::{
+    Ended, Guard, Server, Settings, SnapshotSettings, TlsFiles, Tokens, TraceSettings,
+};
 use tidegate_store::{Clock, ManualClock, MemoryStore, SystemClock};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -81,6 +83,7 @@ async fn serve(args: &Args) -> Result<Ended> {
             .clone()
             .map(|path| SnapshotSettings { path, every: args.snapshot_every }),
         rls: args.rls(),
+        traces: traces(args),
         drain_delay: args.drain_delay,
         drain: args.drain,
     };
@@ -130,6 +133,11 @@ async fn opened(builder: GateBuilder, args: &Args) -> Result<Result<Gate, OpenEr
     let settings = args.store.parse()?;
     let store = RedisStore::builder(settings).deadline(args.store_deadline).connect().await?;
     Ok(builder.fleet(Fleet::new(store)).open())
+}
+
+fn traces(args: &Args) -> Option<TraceSettings> {
+    let endpoint = args.otlp.clone()?;
+    Some(TraceSettings { endpoint, share: args.trace_sample })
 }
 
 fn tls(args: &Args) -> Option<TlsFiles> {

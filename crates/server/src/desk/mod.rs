@@ -12,6 +12,7 @@ use tidegate_store::ManualClock;
 
 use crate::auth::Guard;
 use crate::metrics::Metrics;
+use crate::trace::Traces;
 
 pub(crate) use self::held::{Held, HeldFor};
 pub(crate) use self::id::Id;
@@ -23,6 +24,7 @@ pub(crate) struct Desk {
     pub(crate) guard: Guard,
     pub(crate) held: Held,
     pub(crate) metrics: Metrics,
+    pub(crate) traces: Traces,
     /// The clock that somebody else moves, in tests.
     pub(crate) manual: Option<Arc<ManualClock>>,
     /// Where the policy is, if it is in a file.
@@ -38,7 +40,8 @@ impl Desk {
         policy: Option<PathBuf>,
     ) -> Desk {
         let (held, metrics) = (Held::default(), Metrics::default());
-        Desk { gate, guard, held, metrics, manual, policy, is_ready: AtomicBool::new(false) }
+        let (traces, is_ready) = (Traces::default(), AtomicBool::new(false));
+        Desk { gate, guard, held, metrics, traces, manual, policy, is_ready }
     }
 
     /// Whether traffic should be sent here.

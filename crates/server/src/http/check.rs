@@ -14,6 +14,7 @@ use crate::answer::Answer;
 use crate::ask::Ask;
 use crate::desk::{Desk, HeldFor};
 use crate::limits;
+use crate::trace::Notes;
 
 /// A request to be decided about.
 #[derive(Debug, Default, Deserialize)]
@@ -96,12 +97,19 @@ impl<'a> Wanted<'a> {
 }
 
 /// `POST /v1/check`: decides, and charges what passes.
-pub(super) async fn check(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
+pub(super) async fn check(
+    desk: &Desk,
+    headers: &HeaderMap,
+    body: &[u8],
+    notes: &mut Notes<'_>,
+) -> Result<Reply, Problem> {
     let wanted: Wanted<'_> = body::read(headers, body)?;
     let mut admissions = Vec::new();
     for one in wanted.all()? {
         let admission = desk.gate.admit(&one.ask());
-        admissions.push((one.receipt, admission.await));
+        let admission = admission.await;
+        notes.admission(&admission);
+        admissions.push((one.receipt, admission));
     }
     let told: Vec<Vec<u8>> = admissions
         .into_iter()
@@ -111,12 +119,19 @@ pub(super) async fn check(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Resu
 }
 
 /// `POST /v1/peek`: what `check` would say; charges nothing.
-pub(super) async fn peek(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
+pub(super) async fn peek(
+    desk: &Desk,
+    headers: &HeaderMap,
+    body: &[u8],
+    notes: &mut Notes<'_>,
+) -> Result<Reply, Problem> {
     let wanted: Wanted<'_> = body::read(headers, body)?;
     let mut told_all = Vec::new();
     for one in wanted.all()? {
         let peek = desk.gate.peek(&one.ask());
-        told_all.push(told(desk, false, peek.await)?);
+        let peeked = peek.await;
+        notes.admission(&peeked);
+        told_all.push(told(desk, false, peeked)?);
     }
     Ok(in_shape(&wanted, &told_all))
 }

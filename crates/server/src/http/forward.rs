@@ -12,6 +12,7 @@ use super::reply::{self, Reply};
 use crate::ask::Ask;
 use crate::auth::Visitor;
 use crate::desk::Desk;
+use crate::trace::Notes;
 
 /// Where a dialect has the request that is asked about.
 struct Dialect {
@@ -21,25 +22,42 @@ struct Dialect {
 }
 
 /// `/v1/forward-auth`, as Caddy and Traefik ask.
-pub(super) async fn forwarded(desk: &Desk, head: &Parts, visitor: Visitor) -> Reply {
+pub(super) async fn forwarded(
+    desk: &Desk,
+    head: &Parts,
+    visitor: Visitor,
+    notes: &mut Notes<'_>,
+) -> Reply {
     let dialect = Dialect {
         method: "x-forwarded-method",
         target: "x-forwarded-uri",
         host: "x-forwarded-host",
     };
-    decide(desk, head, visitor, &dialect).await
+    decide(desk, head, visitor, &dialect, notes).await
 }
 
 /// `/v1/auth-request`, as nginx is told to ask.
-pub(super) async fn original(desk: &Desk, head: &Parts, visitor: Visitor) -> Reply {
+pub(super) async fn original(
+    desk: &Desk,
+    head: &Parts,
+    visitor: Visitor,
+    notes: &mut Notes<'_>,
+) -> Reply {
     let dialect =
         Dialect { method: "x-original-method", target: "x-original-uri", host: "x-original-host" };
-    decide(desk, head, visitor, &dialect).await
+    decide(desk, head, visitor, &dialect, notes).await
 }
 
-async fn decide(desk: &Desk, head: &Parts, visitor: Visitor, dialect: &Dialect) -> Reply {
+async fn decide(
+    desk: &Desk,
+    head: &Parts,
+    visitor: Visitor,
+    dialect: &Dialect,
+    notes: &mut Notes<'_>,
+) -> Reply {
     let admitting = desk.gate.admit(&asked_about(head, visitor, dialect));
     let admission = admitting.await;
+    notes.admission(&admission);
     let mut reply = if admission.verdict().passes() {
         reply::with_type(bytes::Bytes::new(), "text/plain")
     } else {

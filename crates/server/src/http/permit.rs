@@ -15,6 +15,7 @@ use super::reply::{self, Problem, Reply};
 use crate::answer::Answer;
 use crate::desk::{Desk, HeldFor, Id};
 use crate::limits;
+use crate::trace::Notes;
 
 /// Names something that is held.
 #[derive(Debug, Deserialize)]
@@ -38,11 +39,13 @@ pub(super) async fn acquire(
     desk: &Desk,
     headers: &HeaderMap,
     body: &[u8],
+    notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
     let wanted = body::read::<Wanted<'_>>(headers, body)?.single()?;
     let lease = lease(wanted.lease_ms)?;
     let admitting = desk.gate.admit(&wanted.ask());
     let mut admission = admitting.await;
+    notes.admission(&admission);
     let mut told = Told { answer: Answer::of(&admission), more: Vec::new(), lease_us: None };
     if !admission.verdict().passes() {
         return Ok(reply::with_type(told.to_json()?, "application/json"));

@@ -8,6 +8,7 @@ use super::reply::{self, Problem, Reply};
 use super::{HttpDoor, body, check, forward, operate, permit};
 use crate::auth::{Role, Visitor, bearer};
 use crate::metrics::DoorName;
+use crate::trace::{Ending, Outcome, Traced};
 
 /// Everything that can be asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -81,6 +82,29 @@ impl Route {
         }
     }
 
+    /// What its span is called; what only operators look at has none.
+    const fn span(self) -> Option<&'static str> {
+        Some(match self {
+            Route::Acquire => "acquire",
+            Route::AuthRequest => "auth-request",
+            Route::Check => "check",
+            Route::ForwardAuth => "forward-auth",
+            Route::Json => "json",
+            Route::Peek => "peek",
+            Route::Refund => "refund",
+            Route::Release => "release",
+            Route::Renew => "renew",
+            Route::Reset => "reset",
+            Route::Clock
+            | Route::ClockAdvance
+            | Route::Health
+            | Route::Metrics
+            | Route::OpenApi
+            | Route::Ready
+            | Route::Reload => return None,
+        })
+    }
+
     /// Whether `Authorization` is about somebody else: the request that is asked about.
     const fn is_forwarded(self) -> bool {
         matches!(self, Route::AuthRequest | Route::ForwardAuth)
@@ -104,15 +128,20 @@ impl HttpDoor {
         let body = if route.is_forwarded() { Bytes::new() } else { body::whole(body).await? };
         let begun = desk.metrics.begun();
         let headers = &head.headers;
+        let mut traced = match route.span() {
+            Some(_) => desk.traces.begin_of(begun, headers),
+            None => Traced::default(),
+        };
+        let notes = &mut traced.notes();
         let reply = match route {
-            Route::Check => check::check(desk, headers, &body).await,
-            Route::Peek => check::peek(desk, headers, &body).await,
-            Route::Acquire => permit::acquire(desk, headers, &body).await,
+            Route::Check => check::check(desk, headers, &body, notes).await,
+            Route::Peek => check::peek(desk, headers, &body, notes).await,
+            Route::Acquire => permit::acquire(desk, headers, &body, notes).await,
             Route::Renew => permit::renew(desk, headers, &body).await,
             Route::Release => permit::release(desk, headers, &body).await,
             Route::Refund => permit::refund(desk, headers, &body).await,
-            Route::ForwardAuth => Ok(forward::forwarded(desk, &head, visitor).await),
-            Route::AuthRequest => Ok(forward::original(desk, &head, visitor).await),
+            Route::ForwardAuth => Ok(forward::forwarded(desk, &head, visitor, notes).await),
+            Route::AuthRequest => Ok(forward::original(desk, &head, visitor, notes).await),
             Route::Reset => check::reset(desk, headers, &body).await,
             Route::Reload => operate::reload(&self.desk).await,
             Route::Clock => Ok(operate::clock(desk)),
@@ -123,12 +152,16 @@ impl HttpDoor {
             Route::Ready => operate::ready(desk),
             Route::OpenApi => Ok(operate::open_api()),
         };
+        let status = reply.as_ref().map_or_else(Problem::status, Reply::status).as_u16();
         if route.role() == Some(Role::Admin) {
-            let outcome = reply.as_ref().map_or_else(Problem::status, Reply::status);
-            let (path, status) = (head.uri.path(), outcome.as_u16());
+            let path = head.uri.path();
             tracing::info!(peer = %visitor.peer, path, status, "an administrator's call");
         }
-        desk.metrics.answered(DoorName::Http, begun, 1);
+        let ended = desk.metrics.answered(DoorName::Http, begun, 1);
+        desk.traces.end(traced, || {
+            let name = route.span().unwrap_or_default().into();
+            Ending { name, begun, ended, outcome: Outcome::Http { status } }
+        });
         reply
     }
 

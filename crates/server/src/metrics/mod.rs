@@ -5,9 +5,11 @@
 
 mod histogram;
 mod rules;
+mod spans;
 mod store;
 mod text;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tidegate_core::{Span, Tick};
@@ -15,6 +17,7 @@ use tidegate_gate::Gate;
 use tidegate_store::{Clock as _, SystemClock};
 
 use self::histogram::Histogram;
+pub(crate) use self::spans::SpanCounts;
 pub(crate) use self::text::MEDIA_TYPE;
 use self::text::{Kind, Text};
 
@@ -34,6 +37,7 @@ pub(crate) struct Metrics {
     reloads: Outcomes,
     snapshots: Outcomes,
     snapshot_at: AtomicU64,
+    pub(crate) spans: Arc<SpanCounts>,
 }
 
 /// Counts of one door.
@@ -68,10 +72,11 @@ impl Metrics {
         self.clock.now()
     }
 
-    /// So many requests, which began together, have been answered.
-    pub(crate) fn answered(&self, door: DoorName, begun: Tick, requests: u64) {
-        let latency = self.clock.now().since(begun);
-        self.doors[door as usize].latency.add(latency, requests);
+    /// So many requests, which began together, have been answered: now, which is the answer.
+    pub(crate) fn answered(&self, door: DoorName, begun: Tick, requests: u64) -> Tick {
+        let ended = self.clock.now();
+        self.doors[door as usize].latency.add(ended.since(begun), requests);
+        ended
     }
 
     /// There is one connection more, or one less.
@@ -110,6 +115,7 @@ impl Metrics {
             ("tidegate_snapshots_total", "Snapshots that were saved, or could not be."),
             ["saved", "failed"],
         );
+        self.spans.write(&mut text);
         let at = self.snapshot_at.load(Ordering::Relaxed);
         if at != 0 {
             let help = "Seconds since the last snapshot was saved.";

@@ -1,12 +1,13 @@
 //! Commands that name their limit, collected to be decided together.
 
 use smallvec::SmallVec;
-use tidegate_gate::{Gate, PlainCharge};
+use tidegate_gate::{By, Gate, PlainCharge};
 use tidegate_store::MemoryStore;
 
 use super::reply::{Protocol, Reply};
 use super::throttle::{Known, Throttle};
 use super::waiting::{Pending, Waiting};
+use crate::trace::Notes;
 
 const LEN: usize = MemoryStore::BATCH;
 
@@ -48,6 +49,7 @@ impl<'a> Batch<'a> {
         known: &Known,
         out: &mut Vec<u8>,
         waiting: &mut Vec<Waiting>,
+        notes: &mut Notes<'_>,
     ) {
         if self.asked.is_empty() {
             return;
@@ -57,16 +59,22 @@ impl<'a> Batch<'a> {
             .iter()
             .map(|it| PlainCharge { limit: known.limit(it.limit), key: &it.key, cost: it.quantity })
             .collect();
-        let mut dialects = self.asked.iter().map(|it| known.dialect(it.limit));
+        let mut asked = self.asked.iter();
         let decided = gate.decide_plain_batch(&charges, |decision| {
-            if let Some(dialect) = dialects.next() {
+            if let Some(it) = asked.next() {
+                let dialect = known.dialect(it.limit);
                 dialect.write(&decision, &mut Reply::new(out, Protocol::Two));
+                if notes.is_on() {
+                    let limit = known.limit(it.limit).name();
+                    notes.plain(limit, &decision, By::Store, it.quantity);
+                }
             }
         });
         if decided.is_none() {
             for (charge, asked) in charges.iter().zip(&self.asked) {
                 let pending = gate.decide_plain(std::slice::from_ref(charge));
-                let pending = Pending::Plain(pending, known.dialect(asked.limit));
+                let told = notes.is_on().then(|| (charge.limit.clone(), charge.cost));
+                let pending = Pending::Plain(pending, known.dialect(asked.limit), told);
                 waiting.push(Waiting::new(out, pending));
             }
         }

@@ -13,7 +13,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
+use super::frame::Frames;
 use super::session::Session;
+use super::table;
 use super::turn::{Conversation, Ending};
 use super::waiting;
 use crate::desk::Desk;
@@ -22,6 +24,7 @@ use crate::limits::{
 };
 use crate::metrics::DoorName;
 use crate::stop::Stop;
+use crate::trace::{Ending as SpanEnding, Outcome};
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -148,7 +151,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     async fn answer(&mut self, desk: &Desk) -> Option<Closed> {
         loop {
             let begun = desk.metrics.begun();
-            let turn = self.conversation.turn(desk, &self.input, &mut self.out);
+            let mut traced = desk.traces.begin(begun);
+            let mut notes = traced.notes();
+            let turn = self.conversation.turn(desk, &self.input, &mut self.out, &mut notes);
+            let name = notes.is_on().then(|| span_name(&self.input));
             if turn.used == self.input.len() {
                 self.input.clear();
             } else {
@@ -158,9 +164,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
                 self.quiet = 0;
             }
             if !turn.waiting.is_empty() {
-                waiting::settle(turn.waiting, &mut self.out).await;
+                waiting::settle(turn.waiting, &mut self.out, &mut notes).await;
             }
-            desk.metrics.answered(DoorName::Resp, begun, turn.commands as u64);
+            let commands = turn.commands as u64;
+            let ended = desk.metrics.answered(DoorName::Resp, begun, commands);
+            if 0 < commands {
+                desk.traces.end(traced, || {
+                    let name = name.unwrap_or_default().into();
+                    SpanEnding { name, begun, ended, outcome: Outcome::Resp { commands } }
+                });
+            }
             if !self.out.is_empty() {
                 let sent = timeout(RESP_WRITE_DEADLINE, send(&mut self.stream, &self.out)).await;
                 self.out.clear();
@@ -199,6 +212,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         }
         (RESP_IDLE_CHECKS <= self.quiet).then_some(Closed::Idle)
     }
+}
+
+/// What the first command of a turn is called: one of those that there are.
+#[cold]
+fn span_name(input: &[u8]) -> String {
+    let first = Frames::default().next(input).ok().flatten();
+    let spec = first.and_then(|frame| table::find(frame.arguments.first()?));
+    spec.map_or_else(|| "COMMAND".to_owned(), |spec| spec.name.to_ascii_uppercase())
 }
 
 async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> std::io::Result<()> {

@@ -12,6 +12,7 @@ use super::waiting::{self, Pending, Waiting};
 use crate::answer::Answer;
 use crate::auth::{Role, Visitor};
 use crate::desk::Desk;
+use crate::trace::Notes;
 
 /// What is known of a client.
 #[derive(Debug)]
@@ -48,9 +49,10 @@ impl Session {
         command: Command<'_>,
         out: &mut Vec<u8>,
         waiting: &mut Vec<Waiting>,
+        notes: &mut Notes<'_>,
     ) -> After {
         let after = if command == Command::Quit { After::Ends } else { After::GoesOn };
-        if let Err(refused) = self.carry_out(desk, command, out, waiting) {
+        if let Err(refused) = self.carry_out(desk, command, out, waiting, notes) {
             self.reply(out).error(&refused.0);
         }
         after
@@ -62,11 +64,12 @@ impl Session {
         command: Command<'_>,
         out: &mut Vec<u8>,
         waiting: &mut Vec<Waiting>,
+        notes: &mut Notes<'_>,
     ) -> Result<(), Refused> {
         self.permitted(&command)?;
         match command {
-            Command::Check(asked) => self.check(desk.gate.admit(&asked.ask), out, waiting),
-            Command::Peek(asked) => self.check(desk.gate.peek(&asked.ask), out, waiting),
+            Command::Check(asked) => self.check(desk.gate.admit(&asked.ask), out, waiting, notes),
+            Command::Peek(asked) => self.check(desk.gate.peek(&asked.ask), out, waiting, notes),
             Command::ResetKeys(asked) => self.reset_keys(desk, &asked, out, waiting),
             Command::Auth { token } => self.auth(desk, token, out)?,
             Command::Hello(hello) => self.hello(desk, &hello, out)?,
@@ -93,9 +96,18 @@ impl Session {
         }
     }
 
-    fn check(&self, admit: tidegate_gate::Admit, out: &mut Vec<u8>, waiting: &mut Vec<Waiting>) {
+    fn check(
+        &self,
+        admit: tidegate_gate::Admit,
+        out: &mut Vec<u8>,
+        waiting: &mut Vec<Waiting>,
+        notes: &mut Notes<'_>,
+    ) {
         match admit.ready() {
-            Ok(admission) => check::write(&Answer::of(&admission), &mut self.reply(out)),
+            Ok(admission) => {
+                notes.admission(&admission);
+                check::write(&Answer::of(&admission), &mut self.reply(out));
+            }
             Err(admit) => waiting.push(Waiting::new(out, Pending::Admit(admit, self.protocol))),
         }
     }

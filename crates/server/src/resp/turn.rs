@@ -12,6 +12,7 @@ use super::throttle::{Known, Throttle};
 use super::waiting::Waiting;
 use crate::desk::Desk;
 use crate::limits::{RESP_REPLY_BYTES_MAX, RESP_TURN_COMMANDS_MAX, RESP_TURN_WAITING_MAX};
+use crate::trace::Notes;
 
 /// All that a connection remembers between two turns.
 #[derive(Debug)]
@@ -59,7 +60,13 @@ impl Conversation {
     }
 
     /// Answers what is complete in `input`, in order.
-    pub(super) fn turn(&mut self, desk: &Desk, input: &[u8], out: &mut Vec<u8>) -> Turn {
+    pub(super) fn turn(
+        &mut self,
+        desk: &Desk,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        notes: &mut Notes<'_>,
+    ) -> Turn {
         let mut turn = Turn::default();
         let mut batch = Batch::default();
         while turn.ends.is_none() && !turn.is_cut {
@@ -76,7 +83,7 @@ impl Conversation {
                 }
             };
             let command = Command::read(&frame.arguments);
-            match self.next(desk, command, &mut batch, out, &mut turn.waiting) {
+            match self.next(desk, command, &mut batch, out, &mut turn.waiting, notes) {
                 Next::Done => {}
                 Next::Later => {
                     turn.is_cut = true;
@@ -87,7 +94,7 @@ impl Conversation {
             turn.used += frame.used;
             turn.commands += 1;
         }
-        batch.decide(&desk.gate, &self.known, out, &mut turn.waiting);
+        batch.decide(&desk.gate, &self.known, out, &mut turn.waiting, notes);
         if let Some(Ending::Misframed(misframed)) = turn.ends
             && misframed != Misframed::CrossProtocol
         {
@@ -104,6 +111,7 @@ impl Conversation {
         batch: &mut Batch<'a>,
         out: &mut Vec<u8>,
         waiting: &mut Vec<Waiting>,
+        notes: &mut Notes<'_>,
     ) -> Next {
         if let Ok(Command::Throttle(throttle)) = &command
             && throttle.quantity != 0
@@ -111,12 +119,12 @@ impl Conversation {
             && let Some(limit) = self.known.find(&throttle.parameters)
         {
             if batch.is_full() {
-                batch.decide(&desk.gate, &self.known, out, waiting);
+                batch.decide(&desk.gate, &self.known, out, waiting, notes);
             }
             batch.push(limit, throttle);
             return Next::Done;
         }
-        batch.decide(&desk.gate, &self.known, out, waiting);
+        batch.decide(&desk.gate, &self.known, out, waiting, notes);
         match command {
             Ok(command) if sees_what_was_done(&command) && !waiting.is_empty() => Next::Later,
             // Blank lines ask for nothing.
@@ -127,7 +135,7 @@ impl Conversation {
                 }
                 Next::Done
             }
-            Ok(command) => match self.session.answer(desk, command, out, waiting) {
+            Ok(command) => match self.session.answer(desk, command, out, waiting, notes) {
                 After::GoesOn => Next::Done,
                 After::Ends => Next::Ends,
             },

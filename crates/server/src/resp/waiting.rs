@@ -4,12 +4,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tidegate_gate::{Admit, DecidePlain, Resetting, StoreFailure};
+use tidegate_gate::{Admit, DecidePlain, PlainLimit, Resetting, StoreFailure};
 
 use super::check;
 use super::reply::{Protocol, Reply};
 use super::throttle::Dialect;
 use crate::answer::Answer;
+use crate::trace::Notes;
 
 /// A reply that is not there yet.
 #[derive(Debug)]
@@ -22,7 +23,8 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) enum Pending {
     Admit(Admit, Protocol),
-    Plain(DecidePlain, Dialect),
+    /// With its limit and its cost, if it is traced.
+    Plain(DecidePlain, Dialect, Option<(PlainLimit, u32)>),
     Reset(Resetting, Protocol),
     Told(Vec<u8>),
 }
@@ -35,15 +37,19 @@ impl Waiting {
 }
 
 impl Pending {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll(&mut self, context: &mut Context<'_>, notes: &mut Notes<'_>) -> Poll<()> {
         let mut out = Vec::new();
         match self {
             Pending::Admit(admit, protocol) => {
                 let admission = ready!(Pin::new(admit).poll(context));
+                notes.admission(&admission);
                 check::write(&Answer::of(&admission), &mut Reply::new(&mut out, *protocol));
             }
-            Pending::Plain(asked, dialect) => {
+            Pending::Plain(asked, dialect, told) => {
                 let decided = ready!(Pin::new(asked).poll(context));
+                if let (Some((limit, cost)), Some(decision)) = (told, decided.each.first()) {
+                    notes.plain(limit.name(), decision, decided.by, *cost);
+                }
                 let mut reply = Reply::new(&mut out, Protocol::Two);
                 match decided.each.first() {
                     Some(decision) => dialect.write(decision, &mut reply),
@@ -75,10 +81,10 @@ pub(super) fn write_reset(done: &Result<Vec<String>, StoreFailure>, reply: &mut 
 }
 
 /// Waits for all of them at once, and puts their replies where they belong.
-pub(super) async fn settle(mut waiting: Vec<Waiting>, out: &mut Vec<u8>) {
+pub(super) async fn settle(mut waiting: Vec<Waiting>, out: &mut Vec<u8>, notes: &mut Notes<'_>) {
     poll_fn(|context| {
-        let left =
-            waiting.iter_mut().filter_map(|it| it.pending.poll(context).is_pending().then_some(()));
+        let is_left = |it: &mut Waiting| it.pending.poll(context, notes).is_pending();
+        let left = waiting.iter_mut().map(is_left).filter(|is_left| *is_left);
         if left.count() == 0 { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;

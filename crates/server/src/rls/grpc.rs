@@ -6,6 +6,7 @@ use super::RateLimits;
 use super::proto::{
     RateLimitRequest, RateLimitResponse, rate_limit_service_server::RateLimitService,
 };
+use crate::trace::{Noted, Notes};
 
 #[tonic::async_trait]
 impl RateLimitService for RateLimits {
@@ -13,6 +14,14 @@ impl RateLimitService for RateLimits {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        self.decide(request.get_ref()).await.map(Response::new)
+        // A span is the door's; what is noted for it goes back with the response.
+        let mut noted = request.extensions().get::<Noted>().cloned();
+        let mut notes = Notes::new(noted.as_mut());
+        let decided = self.decide_noting(request.get_ref(), &mut notes).await?;
+        let mut response = Response::new(decided);
+        if let Some(noted) = noted {
+            response.extensions_mut().insert(noted);
+        }
+        Ok(response)
     }
 }

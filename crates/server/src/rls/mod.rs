@@ -31,6 +31,7 @@ pub(crate) use self::serve::RlsDoor;
 
 use self::overrides::Overrides;
 use self::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use crate::trace::Notes;
 
 /// Decides as Envoy asks. Clones are the same.
 #[derive(Clone, Debug)]
@@ -65,10 +66,18 @@ impl RateLimits {
 
     /// Decides about a request.
     pub async fn decide(&self, request: &RateLimitRequest) -> Result<RateLimitResponse, Status> {
+        self.decide_noting(request, &mut Notes::default()).await
+    }
+
+    async fn decide_noting(
+        &self,
+        request: &RateLimitRequest,
+        notes: &mut Notes<'_>,
+    ) -> Result<RateLimitResponse, Status> {
         checked::check(request)?;
         match &self.0.envoy {
-            Some(config) => config.decide(self, request).await,
-            None => self.by_policy(request).await,
+            Some(config) => config.decide(self, request, notes).await,
+            None => self.by_policy(request, notes).await,
         }
     }
 

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
 use tidegate_gate::{
-    Admission, Answer, Field, PlainCharge, PlainDecided, PlainLimit, Request, Together,
+    Admission, Answer, By, Field, PlainCharge, PlainDecided, PlainLimit, Request, Together,
 };
 use tonic::Status;
 
@@ -15,6 +15,7 @@ use super::proto::{
     RateLimitResponse,
 };
 use super::{RateLimits, answer, checked, metadata};
+use crate::trace::Notes;
 
 /// A descriptor that brings its limit along.
 struct Brought<'a> {
@@ -28,6 +29,7 @@ impl RateLimits {
     pub(super) async fn by_policy(
         &self,
         request: &RateLimitRequest,
+        notes: &mut Notes<'_>,
     ) -> Result<RateLimitResponse, Status> {
         let mut brought = Vec::new();
         let mut described = Vec::new();
@@ -54,6 +56,8 @@ impl RateLimits {
         } else {
             together.verdict.passes()
         };
+        together.each.iter().for_each(|admission| notes.admission(admission));
+        brought.iter().flatten().for_each(|it| it.note(notes));
         Ok(self.respond(request, &together, &brought, passes))
     }
 
@@ -147,6 +151,16 @@ impl RateLimits {
 }
 
 impl Brought<'_> {
+    fn note(&self, notes: &mut Notes<'_>) {
+        notes.rule(OVERRIDE);
+        let (verdict, by) = match &self.decided {
+            Some(decided) => (decided.decision().verdict, decided.by),
+            // A limit of nothing.
+            None => (Verdict::Never, By::Store),
+        };
+        notes.decided(verdict, by, self.cost);
+    }
+
     fn status(&self, now: tidegate_core::Tick) -> DescriptorStatus {
         let Override { requests_per_unit, unit, .. } = self.said;
         let decision = self.decided.as_ref().map(PlainDecided::decision);

@@ -33,6 +33,7 @@ use crate::listen::{Door, Idle, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::tls::Offer;
+use crate::trace::{Ending, Noted, Outcome};
 
 /// The gRPC door.
 #[derive(Clone)]
@@ -43,6 +44,9 @@ pub(crate) struct RlsDoor {
     others: Routes,
     health: HealthReporter,
 }
+
+/// The name of spans: of the service's one method.
+const SPAN: &str = "ShouldRateLimit";
 
 /// Where health is asked for; no token is needed for that.
 const HEALTH: &str = "/grpc.health.v1.Health/";
@@ -81,12 +85,29 @@ impl RlsDoor {
             return Status::unauthenticated(message).into_http();
         }
         if is_limits {
-            let begun = self.desk.metrics.begun();
-            let response = never_fails(self.limits.clone().call(request).await);
-            self.desk.metrics.answered(DoorName::Grpc, begun, 1);
-            return response;
+            return self.limit(request).await;
         }
         never_fails(self.others.clone().call(request.map(Body::new)).await)
+    }
+
+    async fn limit(&self, mut request: Request<Incoming>) -> Response<Body> {
+        let desk = &*self.desk;
+        let begun = desk.metrics.begun();
+        let mut traced = desk.traces.begin_of(begun, request.headers());
+        if traced.is_on() {
+            request.extensions_mut().insert(Noted::default());
+        }
+        let mut response = never_fails(self.limits.clone().call(request).await);
+        let ended = desk.metrics.answered(DoorName::Grpc, begun, 1);
+        if traced.is_on() {
+            traced.note(response.extensions_mut().remove());
+        }
+        desk.traces.end(traced, || {
+            // What goes well says so at its end, not in its headers.
+            let code = Status::from_header_map(response.headers()).map_or(0, |it| it.code().into());
+            Ending { name: SPAN.into(), begun, ended, outcome: Outcome::Grpc { code } }
+        });
+        response
     }
 
     fn lets_in(&self, request: &Request<Incoming>, visitor: Visitor) -> bool {

@@ -14,6 +14,7 @@ use crate::rls::fields::Told;
 use crate::rls::policy::no_store;
 use crate::rls::proto::{DescriptorStatus, RateLimit, RateLimitRequest, RateLimitResponse};
 use crate::rls::{RateLimits, answer, metadata};
+use crate::trace::Notes;
 
 /// What has been decided so far.
 struct Judging<'j, 'a> {
@@ -30,6 +31,7 @@ impl EnvoyConfig {
         &self,
         limits: &RateLimits,
         request: &RateLimitRequest,
+        notes: &mut Notes<'_>,
     ) -> Result<RateLimitResponse, Status> {
         let config = self.current.load_full();
         let matched = all(limits, &config, request)?;
@@ -44,6 +46,7 @@ impl EnvoyConfig {
         if judging.by.is_fallback() && limits.0.settings.without_store.is_none() {
             return Err(no_store());
         }
+        judging.note(verdict, notes);
         Ok(judging.respond(limits, request, verdict))
     }
 }
@@ -135,6 +138,12 @@ impl<'j, 'a> Judging<'j, 'a> {
         }
         self.now = now;
         verdict
+    }
+
+    fn note(&self, verdict: Verdict, notes: &mut Notes<'_>) {
+        self.limited().for_each(|(_, it)| notes.rule(it.shown));
+        let cost = self.limited().map(|(_, it)| it.cost).max();
+        notes.decided(verdict, self.by, cost.unwrap_or(0));
     }
 
     fn get(&self, at: usize) -> Option<&'j Limited<'a>> {

@@ -1,0 +1,167 @@
+//! Takes spans from the queue and sends them on, in batches, beside everything else.
+//!
+//! What cannot be sent is counted and forgotten: a span is not worth the memory to try again.
+
+use std::sync::Arc;
+
+use tidegate_core::{Span, Tick};
+use tidegate_store::{Clock as _, SystemClock};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::send::{Collector, SendError};
+use super::span::{Finished, random};
+use super::wire::{
+    ExportTraceServiceRequest, KeyValue, Resource, ResourceSpans, Scope, ScopeSpans,
+};
+use super::{TraceSettings, Traces};
+use crate::limits;
+use crate::metrics::SpanCounts;
+
+/// Sends spans on, once it has begun.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    collector: Collector,
+    queued: mpsc::Receiver<Box<Finished>>,
+    counts: Arc<SpanCounts>,
+    resource: Resource,
+    complained: Option<Tick>,
+    hint: &'static str,
+}
+
+/// What sends spans on, until it is told to end.
+#[derive(Debug)]
+pub(crate) struct Exporting {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Exporter {
+    /// Where requests leave their spans, and what sends them on.
+    pub(crate) fn open(
+        settings: TraceSettings,
+        counts: &Arc<SpanCounts>,
+    ) -> Result<(Traces, Exporter), rustls::Error> {
+        let (traces, queued) = Traces::open(settings.share, Arc::clone(counts));
+        let hint = settings.endpoint.hint();
+        let exporter = Exporter {
+            collector: Collector::new(settings.endpoint)?,
+            queued,
+            counts: Arc::clone(counts),
+            resource: resource(),
+            complained: None,
+            hint,
+        };
+        Ok((traces, exporter))
+    }
+
+    /// Begins to send.
+    pub(crate) fn begin(self) -> Exporting {
+        let (stop, stopped) = oneshot::channel();
+        Exporting { stop, task: tokio::spawn(self.run(stopped)) }
+    }
+
+    async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
+        let mut batch = Vec::new();
+        let mut is_stopped = false;
+        loop {
+            tokio::select! {
+                () = gather(&mut self.queued, &mut batch) => {}
+                _ = &mut stopped, if !is_stopped => {
+                    is_stopped = true;
+                    self.queued.close();
+                }
+            }
+            if !batch.is_empty() {
+                self.export(std::mem::take(&mut batch)).await;
+            } else if is_stopped {
+                return;
+            }
+        }
+    }
+
+    async fn export(&mut self, batch: Vec<Box<Finished>>) {
+        let count = batch.len() as u64;
+        let spans = batch.into_iter().map(|span| span.into_wire()).collect();
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        let scope = Some(Scope { name: "tidegate".to_owned(), version });
+        let scope_spans = vec![ScopeSpans { scope, spans }];
+        let spans = ResourceSpans { resource: Some(self.resource.clone()), scope_spans };
+        let request = ExportTraceServiceRequest { resource_spans: vec![spans] };
+        match self.collector.send(&request).await {
+            Ok(rejected) => {
+                let rejected = rejected.min(count);
+                self.counts.exported(count - rejected);
+                self.counts.failed(rejected);
+            }
+            Err(error) => {
+                self.counts.failed(count);
+                self.complain(&error, count);
+            }
+        }
+    }
+
+    /// Says what is wrong, but not again and again.
+    fn complain(&mut self, error: &SendError, spans: u64) {
+        let now = SystemClock::new().now();
+        let every = Span::from_micros(limits::TRACE_COMPLAIN_EVERY.as_micros() as u64);
+        if self.complained.is_some_and(|last| now.since(last) < every) {
+            return;
+        }
+        self.complained = Some(now);
+        let hint = self.hint;
+        tracing::warn!(spans, "the collector of traces did not take them: {error}{hint}");
+    }
+}
+
+/// Takes what is queued: a whole batch, or what has come a second after the first.
+async fn gather(queued: &mut mpsc::Receiver<Box<Finished>>, batch: &mut Vec<Box<Finished>>) {
+    const MOST: usize = limits::TRACE_BATCH_MAX;
+    queued.recv_many(batch, MOST).await;
+    let more = async {
+        while batch.len() < MOST && queued.recv_many(batch, MOST - batch.len()).await != 0 {}
+    };
+    let _ = timeout(limits::TRACE_EXPORT_EVERY, more).await;
+}
+
+impl Exporting {
+    /// Sends what is left, as far as there is time for it.
+    pub(crate) async fn end(mut self) {
+        drop(self.stop);
+        if timeout(limits::TRACE_FLUSH_TIME, &mut self.task).await.is_err() {
+            self.task.abort();
+            tracing::warn!("the last spans were not exported: the collector was too slow");
+        }
+    }
+}
+
+/// What is said of this process.
+fn resource() -> Resource {
+    let mut attributes = vec![
+        KeyValue::text("service.name", "tidegate"),
+        KeyValue::text("service.version", env!("CARGO_PKG_VERSION")),
+    ];
+    if let Some(id) = random::<16>() {
+        attributes.push(KeyValue::text("service.instance.id", &uuid(id)));
+    }
+    Resource { attributes }
+}
+
+/// A random UUID, of version 4.
+fn uuid(bytes: [u8; 16]) -> String {
+    let bits = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{bits:032x}");
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_is_named_by_a_uuid() {
+        assert_eq!(uuid([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(uuid([0; 16]), "00000000-0000-4000-8000-000000000000");
+    }
+}
