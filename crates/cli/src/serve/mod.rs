@@ -118,7 +118,7 @@ async fn gate(args: &Args, manual: Option<Arc<ManualClock>>) -> Result<Gate> {
             let aside = problem.set_aside(SystemClock::new().now());
             let aside = aside.with_context(|| format!("{problem}; it cannot be set aside"))?;
             let aside = aside.display();
-            tracing::error!(%problem, %aside, "a damaged snapshot is set aside: limits start afresh");
+            tracing::error!(%problem, %aside, "a damaged snapshot: limits start afresh");
             Ok(opened(builder().restore(snapshot), args).await??)
         }
         opened => Ok(opened?),
