@@ -1,7 +1,5 @@
 //! What a client wants, read from the arguments that it sent.
 
-use smallvec::SmallVec;
-
 use super::check::{Asked, Rule};
 use super::refused::{Refused, shown};
 use super::reply::Protocol;
@@ -51,7 +49,7 @@ pub(super) enum Listing<'a> {
     Names,
 }
 
-pub(super) type Names<'a> = SmallVec<[&'a [u8]; 8]>;
+pub(super) type Names<'a> = Vec<&'a [u8]>;
 
 /// How a connection begins.
 #[derive(Debug, Default, PartialEq)]
@@ -161,7 +159,7 @@ fn commands<'a>(spec: &'static Spec, rest: &[&'a [u8]]) -> Result<Command<'a>, R
     let Some((subcommand, rest)) = rest.split_first() else {
         return Ok(Command::Commands(Listing::All));
     };
-    let names = || rest.iter().copied().collect();
+    let names = || rest.to_vec();
     Ok(match &*subcommand.to_ascii_lowercase() {
         b"count" => Command::Commands(Listing::Count),
         b"docs" => Command::Commands(Listing::Docs(names())),

@@ -13,8 +13,9 @@ use crate::limits::{
     RESP_ARGUMENT_BYTES_MAX, RESP_ARGUMENTS_MAX, RESP_COMMAND_BYTES_MAX, RESP_INLINE_BYTES_MAX,
 };
 
-/// The arguments of a command, its name first.
-pub type Arguments<'a> = SmallVec<[&'a [u8]; 8]>;
+/// The arguments of a command, its name first. Six are what a throttle has at most, and more would
+/// make it too large to be moved by a few instructions.
+pub type Arguments<'a> = SmallVec<[&'a [u8]; 6]>;
 
 /// A command as it was sent.
 #[derive(Clone, Debug, Eq, PartialEq)]

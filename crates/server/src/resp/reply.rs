@@ -88,11 +88,26 @@ impl<'o> Reply<'o> {
     /// A list of five integers, which is what most replies of this door are.
     #[inline]
     pub(super) fn numbers(&mut self, numbers: [i64; 5]) {
-        self.out.reserve(5 * 24);
-        self.out.extend_from_slice(b"*5\r\n");
+        // In one piece: growing the buffer bit by bit would take longer than what it is filled with.
+        let mut piece = [0; NUMBERS_BYTES_MAX];
+        piece[..4].copy_from_slice(b"*5\r\n");
+        let mut end = 4;
         for number in numbers {
-            self.number(number);
+            piece[end] = b':';
+            end += 1;
+            if let Ok(digit @ 0..=9) = u8::try_from(number) {
+                piece[end] = b'0' + digit;
+                end += 1;
+            } else {
+                let mut digits = itoa::Buffer::new();
+                let digits = digits.format(number).as_bytes();
+                piece[end..end + digits.len()].copy_from_slice(digits);
+                end += digits.len();
+            }
+            piece[end..end + 2].copy_from_slice(b"\r\n");
+            end += 2;
         }
+        self.out.extend_from_slice(&piece[..end]);
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
@@ -111,6 +126,9 @@ impl fmt::Debug for Reply<'_> {
         f.debug_struct("Reply").field("protocol", &self.protocol).finish_non_exhaustive()
     }
 }
+
+/// Bytes of five integers, each as long as can be.
+const NUMBERS_BYTES_MAX: usize = 4 + 5 * (1 + 20 + 2);
 
 const fn is_break(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
@@ -136,6 +154,8 @@ mod tests {
         check(|reply| reply.number(-1), ":-1\r\n", ":-1\r\n");
         check(|reply| reply.text("a\r\nb"), "$4\r\na\r\nb\r\n", "$4\r\na\r\nb\r\n");
         check(|reply| reply.text(""), "$0\r\n\r\n", "$0\r\n\r\n");
+        let five = "*5\r\n:0\r\n:9\r\n:10\r\n:-1\r\n:-9223372036854775808\r\n";
+        check(|reply| reply.numbers([0, 9, 10, -1, i64::MIN]), five, five);
         check(|reply| reply.array(3), "*3\r\n", "*3\r\n");
     }
 
