@@ -88,7 +88,7 @@ impl<'o> Reply<'o> {
     /// A list of five integers, which is what most replies of this door are.
     #[inline]
     pub(super) fn numbers(&mut self, numbers: [i64; 5]) {
-        // In one piece: growing the buffer bit by bit would take longer than what it is filled with.
+        // In one piece: growing the buffer bit by bit would take longer than filling it.
         let mut piece = [0; NUMBERS_BYTES_MAX];
         piece[..4].copy_from_slice(b"*5\r\n");
         let mut end = 4;
