@@ -82,6 +82,13 @@ const STEPS: &[Step] = &[
         },
     },
     Step {
+        title: "generated code",
+        work: Work::Tests {
+            call: "test --package xtask --features proto --lib --locked proto",
+            env: Env::Plain,
+        },
+    },
+    Step {
         title: "loom models",
         work: Work::Tests {
             call: "test --package tidegate-store --release --locked --test loom",

@@ -12,7 +12,7 @@ use crate::report::{File, Report};
 use crate::source::{self, Format, Node, Value};
 
 /// The most limits of all files: a store numbers them.
-const LIMITS_MAX: usize = 20_000;
+const LIMITS_MAX: usize = 4_000;
 
 /// Files that were read.
 #[derive(Debug)]

@@ -25,7 +25,9 @@ pub(super) fn of(
         fields.insert("hitsAddend".to_owned(), number(request.hits_addend.into()));
     }
     let mut merged = BTreeMap::new();
-    passed.iter().for_each(|metadata| merge(&mut merged, metadata));
+    for metadata in passed {
+        merge(&mut merged, metadata);
+    }
     if !merged.is_empty() {
         fields.insert("metadata".to_owned(), map(merged));
     }

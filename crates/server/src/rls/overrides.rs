@@ -32,9 +32,9 @@ impl Overrides {
         &self,
         gate: &Gate,
         without: WithoutStore,
-        asked: &RateLimitOverride,
+        asked: RateLimitOverride,
     ) -> Result<Override, Status> {
-        let RateLimitOverride { requests_per_unit, unit } = *asked;
+        let RateLimitOverride { requests_per_unit, unit } = asked;
         let unit = unit_of(unit).ok_or_else(|| {
             Status::invalid_argument("the limit of a descriptor has no unit that is known")
         })?;

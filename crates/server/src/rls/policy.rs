@@ -64,7 +64,7 @@ impl RateLimits {
         request: &'a RateLimitRequest,
         descriptor: &'a RateLimitDescriptor,
     ) -> Result<Option<Brought<'a>>, Status> {
-        let Some(limit) = &descriptor.limit else { return Ok(None) };
+        let Some(limit) = descriptor.limit else { return Ok(None) };
         let said = self.0.overrides.limit(&self.0.gate, self.without_store(), limit)?;
         let cost = checked::hits(request, descriptor).unwrap_or(1);
         let mut parts = vec![request.domain.as_bytes()];

@@ -55,6 +55,7 @@ fn header<'a>(answer: &'a HttpAnswer, name: &str) -> Option<&'a str> {
 }
 
 /// Whether there is an Envoy to run.
+#[expect(clippy::print_stdout, reason = "a test says that it was skipped")]
 fn is_there() -> bool {
     let is_there = Program::Envoy.is_there();
     if !is_there {

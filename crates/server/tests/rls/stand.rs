@@ -16,7 +16,9 @@ use tidegate_gate::Gate;
 use tidegate_server::rls::RlsSettings;
 use tidegate_server::rls::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use tidegate_server::rls::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::{
+    Code, DescriptorStatus,
+};
 use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
 use tidegate_server::rls::proto::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse,
@@ -148,7 +150,7 @@ pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
 }
 
 pub(crate) fn codes(response: &RateLimitResponse) -> Vec<Code> {
-    response.statuses.iter().map(|status| status.code()).collect()
+    response.statuses.iter().map(DescriptorStatus::code).collect()
 }
 
 /// The value of a field that the response adds.

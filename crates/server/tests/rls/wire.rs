@@ -118,21 +118,21 @@ fn stream_of<T: Send + 'static>(message: T) -> impl tonic::IntoStreamingRequest<
 async fn the_same_is_asked_in_json() {
     let stand = Stand::by_policy(POLICY).await;
     let port = stand.http.port();
-    let post = move |body: &'static str| async move {
+    let answer_to = move |body: &'static str| async move {
         tokio::task::spawn_blocking(move || Http::post(port, "/json", body)).await.unwrap().unwrap()
     };
     let body = r#"{"domain":"web","descriptors":[{"entries":[{"key":"k","value":"json"}]}]}"#;
-    let first = post(body).await;
+    let first = answer_to(body).await;
     let text = String::from_utf8(first.body).unwrap();
     assert_eq!(first.status, 200, "{text}");
     for part in [r#""overallCode":"OK""#, r#""unit":"MINUTE""#, r#""durationUntilReset":"#] {
         assert!(text.contains(part), "{text}");
     }
-    let second = post(body).await;
+    let second = answer_to(body).await;
     assert_eq!(second.status, 429);
     assert!(String::from_utf8(second.body).unwrap().contains(r#""overallCode":"OVER_LIMIT""#));
     for wrong in ["{", r#"{"domain":"web"}"#, r#"{"domain":"web","descriptors":[],"x":1}"#] {
-        assert_eq!(post(wrong).await.status, 400, "{wrong}");
+        assert_eq!(answer_to(wrong).await.status, 400, "{wrong}");
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn all<'a>(
         return Ok(matched);
     }
     for descriptor in &request.descriptors {
-        matched.push(match &descriptor.limit {
+        matched.push(match descriptor.limit {
             Some(limit) => {
                 let without = limits.without_store();
                 let said = limits.0.overrides.limit(&limits.0.gate, without, limit)?;
