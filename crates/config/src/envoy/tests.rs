@@ -228,7 +228,8 @@ fn a_unit_beside_unlimited_is_refused() {
 fn replacing_oneself_is_refused() {
     let limit = |it: &str| {
         in_web(&format!(
-            "{{ key: a, rate_limit: {{ unit: day, requests_per_unit: 1, name: b, replaces: {it} }} }}"
+            "{{ key: a, rate_limit: {{ unit: day, requests_per_unit: 1, name: b, \
+             replaces: {it} }} }}"
         ))
     };
     refused(&limit("[{ name: b }]"), "3:82 a limit cannot replace itself");

@@ -4,10 +4,7 @@ use tidegate_config::EnvoyUnit;
 use tidegate_core::{Span, Tick};
 
 use super::overrides::span;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_response::{
-    Code, DescriptorStatus, RateLimit,
-};
+use super::proto::{Code, DescriptorStatus, RateLimit, Unit};
 
 /// The status of a descriptor that no limit is for.
 pub(super) fn free() -> DescriptorStatus {

@@ -2,8 +2,7 @@
 
 use tonic::Status;
 
-use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use super::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::proto::{RateLimitDescriptor, RateLimitRequest};
 use crate::limits::{
     RLS_DESCRIPTORS_MAX, RLS_ENTRIES_MAX, RLS_NAME_BYTES_MAX, RLS_VALUE_BYTES_MAX,
 };

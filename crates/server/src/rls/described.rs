@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use tidegate_gate::{Request, without_port};
 
-use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
+use super::proto::Entry;
 
 /// A descriptor of a domain.
 #[derive(Debug)]

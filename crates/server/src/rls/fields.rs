@@ -6,7 +6,7 @@ use tidegate_config::{EnvoyLimit, EnvoyUnit};
 use tidegate_core::{Decision, Span, Verdict};
 use tidegate_store::By;
 
-use super::proto::envoy::config::core::v3::HeaderValue;
+use super::proto::HeaderValue;
 
 /// Which fields clients see.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -3,8 +3,9 @@
 use tonic::{Request, Response, Status};
 
 use super::RateLimits;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitService;
-use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use super::proto::{
+    RateLimitRequest, RateLimitResponse, rate_limit_service_server::RateLimitService,
+};
 
 #[tonic::async_trait]
 impl RateLimitService for RateLimits {

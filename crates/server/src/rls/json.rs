@@ -6,13 +6,10 @@ use serde_json::{Map, Value, json};
 use tonic::{Code as GrpcCode, Status};
 
 use super::RateLimits;
-use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
-    Entry, RateLimitOverride,
+use super::proto::{
+    Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest,
+    RateLimitResponse, Unit,
 };
-use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus};
-use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use crate::limits::RLS_MESSAGE_BYTES_MAX;
 
 pub(super) async fn answer(limits: &RateLimits, body: &[u8]) -> (StatusCode, Vec<u8>) {

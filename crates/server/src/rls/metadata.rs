@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 
-use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use super::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::proto::{RateLimitDescriptor, RateLimitRequest};
 
-/// What a response tells of a request: the names of its limits, and what those say that let it
+/// What a response tells of a request: the names of its limits, and the words of those that let it
 /// pass.
 pub(super) fn of(
     request: &RateLimitRequest,

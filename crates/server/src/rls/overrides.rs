@@ -10,8 +10,7 @@ use tidegate_core::{Kind, Policy, Quota, Span};
 use tidegate_gate::{Gate, PlainLimit};
 use tonic::Status;
 
-use super::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use super::proto::{RateLimitOverride, Unit};
 use crate::limits::RLS_OVERRIDES_MAX;
 
 /// The limits that requests have brought along so far.

@@ -10,12 +10,10 @@ use tonic::Status;
 use super::described::Described;
 use super::fields::{OVERRIDE, field};
 use super::overrides::Override;
-use super::proto::envoy::config::core::v3::HeaderValue;
-use super::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_response::{
-    DescriptorStatus, RateLimit,
+use super::proto::{
+    DescriptorStatus, HeaderValue, RateLimit, RateLimitDescriptor, RateLimitRequest,
+    RateLimitResponse,
 };
-use super::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::{RateLimits, answer, checked, metadata};
 
 /// A descriptor that brings its limit along.

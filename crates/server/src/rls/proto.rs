@@ -39,5 +39,18 @@ pub mod envoy {
     }
 }
 
+pub use self::envoy::config::core::v3::HeaderValue;
+pub use self::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+pub use self::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
+    Entry, RateLimitOverride,
+};
+pub use self::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+pub use self::envoy::service::ratelimit::v3::rate_limit_response::{
+    Code, DescriptorStatus, RateLimit,
+};
+pub use self::envoy::service::ratelimit::v3::{
+    RateLimitRequest, RateLimitResponse, rate_limit_service_client, rate_limit_service_server,
+};
+
 /// All of that as a set of descriptors, for reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!("gen/descriptors.bin");

@@ -23,8 +23,8 @@ use tower_service::Service as _;
 
 use super::RateLimits;
 use super::proto::DESCRIPTORS;
-use super::proto::envoy::service::ratelimit::v3::rate_limit_service_server::{
-    RateLimitServiceServer, SERVICE_NAME,
+use super::proto::{
+    rate_limit_service_server::RateLimitServiceServer, rate_limit_service_server::SERVICE_NAME,
 };
 use crate::auth::{Visitor, bearer};
 use crate::desk::Desk;

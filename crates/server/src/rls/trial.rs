@@ -9,13 +9,13 @@ use tidegate_config::EnvoyRules;
 use tidegate_gate::Gate;
 use tidegate_store::ManualClock;
 
-use super::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::proto::RateLimitRequest;
 use super::{EnvoyConfig, RateLimits, RlsSettings};
 
 const POLICY: &str = "
 rules:
   - { name: per-address, key: ip, limit: 3/min, if_missing: skip }
-  - { name: per-plan, key: 'attribute:plan', limit: 5/hour, algorithm: sliding-window, if_missing: skip }
+  - { name: per-plan, key: 'attribute:plan', limit: 5/hour, algorithm: sliding-window }
   - { name: everybody, limit: 1000/day, algorithm: gcra }
 ";
 
@@ -77,10 +77,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::rls::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-    use crate::rls::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
-        Entry, RateLimitOverride,
-    };
+    use crate::rls::proto::{Entry, RateLimitDescriptor, RateLimitOverride};
 
     fn corpus() -> std::path::PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/rls_descriptor")

@@ -26,6 +26,7 @@ impl Proxy {
         let mut builder = Daemon::builder()?;
         let (front, back) = (builder.port()?, builder.port()?);
         let text = CONFIG
+            .replace("$MANAGER", MANAGER)
             .replace("$FRONT", &front.to_string())
             .replace("$BACK", &back.to_string())
             .replace("$GRPC", &grpc.port().to_string());
@@ -102,7 +103,10 @@ async fn envoy_limits_by_the_files_of_ratelimit_as_they_change() {
     }
     let limit = "rate_limit: { unit: year, requests_per_unit: 2 }";
     let web = format!(
-        "- {{ key: plan, {limit} }}\n- {{ key: plan, value: watched, shadow_mode: true, {limit} }}\n"
+        "
+- {{ key: plan, {limit} }}
+- {{ key: plan, value: watched, shadow_mode: true, {limit} }}
+"
     );
     let files = Files::new(&web);
     let stand = server_at(0, NO_RULES, Some(files.path())).await;
@@ -119,6 +123,9 @@ async fn envoy_limits_by_the_files_of_ratelimit_as_they_change() {
     stand.stop().await;
 }
 
+const MANAGER: &str = "type.googleapis.com/envoy.extensions.filters.network.\
+                       http_connection_manager.v3.HttpConnectionManager";
+
 const CONFIG: &str = r#"
 static_resources:
   listeners:
@@ -128,7 +135,7 @@ static_resources:
     - filters:
       - name: http
         typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          "@type": $MANAGER
           stat_prefix: front
           route_config:
             virtual_hosts:
@@ -163,7 +170,7 @@ static_resources:
     - filters:
       - name: http
         typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          "@type": $MANAGER
           stat_prefix: back
           route_config:
             virtual_hosts:

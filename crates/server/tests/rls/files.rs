@@ -1,9 +1,7 @@
 //! Decisions by envoyproxy/ratelimit's own files.
 
 use tidegate_core::Span;
-use tidegate_server::rls::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use tidegate_server::rls::proto::{Code, RateLimitOverride, Unit};
 use tidegate_server::rls::{EnvoyFields, RlsSettings};
 
 use crate::stand::{Files, NO_RULES, Stand, codes, field, request, until};

@@ -1,7 +1,7 @@
 //! What envoyproxy/ratelimit's files can say beside a limit: shadow, quota, replaces, sharing.
 
 use tidegate_server::rls::RlsSettings;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use tidegate_server::rls::proto::Code;
 
 use crate::stand::{Files, NO_RULES, Stand, codes};
 

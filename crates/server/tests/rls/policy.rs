@@ -1,15 +1,17 @@
 //! Decisions by our own policy file: descriptors as requests.
 
 use tidegate_server::rls::RlsSettings;
-use tidegate_server::rls::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use tidegate_server::rls::proto::{Code, RateLimitOverride, Unit};
 
 use crate::stand::{Stand, codes, descriptor, field, request};
 
 const PER_PLAN: &str = "
 rules:
-  - { name: per-plan, key: 'attribute:plan', limit: 2/min, algorithm: fixed-window, if_missing: skip }
+  - name: per-plan
+    key: attribute:plan
+    limit: 2/min
+    algorithm: fixed-window
+    if_missing: skip
   - { name: per-address, key: ip, limit: 3/min, algorithm: fixed-window, if_missing: skip }
 ";
 

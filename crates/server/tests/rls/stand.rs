@@ -14,14 +14,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_core::Span;
 use tidegate_gate::Gate;
 use tidegate_server::rls::RlsSettings;
-use tidegate_server::rls::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use tidegate_server::rls::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::{
-    Code, DescriptorStatus,
-};
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_service_client::RateLimitServiceClient;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::{
-    RateLimitRequest, RateLimitResponse,
+use tidegate_server::rls::proto::{
+    Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
+    rate_limit_service_client::RateLimitServiceClient,
 };
 use tidegate_server::{Ended, Server, Settings};
 use tidegate_store::ManualClock;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_server::Ended;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
+use tidegate_server::rls::proto::Code;
 use tidegate_testbed::Http;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;

@@ -12,10 +12,7 @@ use super::EnvoyConfig;
 use super::matched::{Limited, Matched, Mode, all};
 use crate::rls::fields::Told;
 use crate::rls::policy::no_store;
-use crate::rls::proto::envoy::service::ratelimit::v3::rate_limit_response::{
-    DescriptorStatus, RateLimit,
-};
-use crate::rls::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use crate::rls::proto::{DescriptorStatus, RateLimit, RateLimitRequest, RateLimitResponse};
 use crate::rls::{RateLimits, answer, metadata};
 
 /// What has been decided so far.

@@ -8,8 +8,7 @@ use tonic::Status;
 use super::InForce;
 use crate::rls::fields::OVERRIDE;
 use crate::rls::overrides::Override;
-use crate::rls::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use crate::rls::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use crate::rls::proto::{RateLimitDescriptor, RateLimitRequest};
 use crate::rls::{RateLimits, checked};
 
 /// A descriptor with its limit.
