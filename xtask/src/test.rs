@@ -194,6 +194,7 @@ mod tests {
             "clippy",
             "tidy",
             "tests",
+            "generated code",
             "loom models",
             "docs",
             "tests in release",
