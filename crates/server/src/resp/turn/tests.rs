@@ -37,7 +37,8 @@ impl Client {
     /// What is replied to lines, with `|` for line breaks.
     fn say(&mut self, lines: &str) -> String {
         let (mut out, input) = (Vec::new(), lines.replace('|', "\r\n"));
-        let turn = self.conversation.turn(&self.desk, input.as_bytes(), &mut out, &mut Notes::default());
+        let turn =
+            self.conversation.turn(&self.desk, input.as_bytes(), &mut out, &mut Notes::default());
         assert!(turn.waiting.is_empty(), "the store is here");
         String::from_utf8(out).unwrap().replace("\r\n", "|")
     }
@@ -90,7 +91,8 @@ fn a_pipeline_is_answered_in_order_whatever_is_in_it() {
 fn a_long_pipeline_is_cut_and_goes_on_where_it_was() {
     let mut client = Client::new();
     let (input, mut out) = ("CL.THROTTLE k 999 30 60\r\n".repeat(700), Vec::new());
-    let first = client.conversation.turn(&client.desk, input.as_bytes(), &mut out, &mut Notes::default());
+    let first =
+        client.conversation.turn(&client.desk, input.as_bytes(), &mut out, &mut Notes::default());
     assert!(first.is_cut && first.commands == RESP_TURN_COMMANDS_MAX, "{first:?}");
     let rest = &input.as_bytes()[first.used..];
     let second = client.conversation.turn(&client.desk, rest, &mut out, &mut Notes::default());
