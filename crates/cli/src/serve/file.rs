@@ -43,6 +43,7 @@ fn with_defaults(text: &str) -> Result<Command> {
         let value = match value {
             toml::Value::String(text) => text,
             toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Float(number) => number.to_string(),
             toml::Value::Array(values) if values.iter().all(toml::Value::is_str) => {
                 values.iter().filter_map(toml::Value::as_str).collect::<Vec<_>>().join(",")
             }
@@ -68,11 +69,14 @@ mod tests {
 
     #[test]
     fn a_flag_counts_more_than_the_file() {
-        let file = "http = '127.0.0.1:1'\nsnapshot-every = '3s'\nthreads = 2\n";
+        let file =
+            "http = '127.0.0.1:1'\nsnapshot-every = '3s'\nthreads = 2\ntrace-sample = 0.000001\n";
         let args = parsed(file, &["--http", "127.0.0.1:2"]).unwrap();
         assert_eq!(args.http.0, "127.0.0.1:2".parse().ok());
         assert_eq!(args.snapshot_every.as_secs(), 3);
         assert_eq!(args.threads, Some(2));
+        let share = |text: &str| text.parse().ok();
+        assert_eq!(Some(args.trace_sample), share("0.000001"));
         assert_eq!(args.resp.0, "127.0.0.1:6380".parse().ok(), "as it is without a file");
     }
 

@@ -1,7 +1,7 @@
 //! Traces: one span for each sampled request at a door, for a collector that speaks OTLP.
 //!
-//! Whether a request is traced is decided before anything is done for it, by one draw: one that is
-//! not costs a few nanoseconds, and nothing is built, read or allocated for it.
+//! Whether a request is traced is decided before anything is done for it: by one draw, and one look
+//! for its caller's header where there can be one. Nothing is built, read or allocated for the rest.
 
 mod endpoint;
 mod export;
@@ -65,7 +65,7 @@ struct Open {
 }
 
 /// Where a caller says of which trace its request is a part.
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 impl Traces {
     /// Takes spans of this share of requests from now on.
@@ -78,11 +78,7 @@ impl Traces {
     /// A request that begins, from a caller that may say of which trace it is a part.
     #[inline]
     pub(crate) fn begin_of(&self, begun: Tick, headers: &HeaderMap) -> Traced {
-        let Some(on) = &self.0 else { return Traced::default() };
-        let mut said = headers.get_all(TRACEPARENT).iter();
-        // Who says two says nothing.
-        let parent = said.next().filter(|_| said.next().is_none());
-        on.begin(begun, parent.map(|it| it.as_bytes()))
+        self.0.as_ref().map_or_else(Traced::default, |on| on.begin(begun, Some(headers)))
     }
 
     /// A request that begins, where nobody can say so.
@@ -106,13 +102,14 @@ impl Traces {
 
 impl On {
     #[inline]
-    fn begin(&self, begun: Tick, parent: Option<&[u8]>) -> Traced {
+    fn begin(&self, begun: Tick, headers: Option<&HeaderMap>) -> Traced {
         let is_drawn = self.share.draws();
+        let said = headers.and_then(|headers| headers.get(&TRACEPARENT));
         // What is not drawn is only looked at further if its caller may want it.
-        if !is_drawn && !parent.is_some_and(Parent::may_be_sampled) {
+        if !is_drawn && !said.is_some_and(|it| Parent::may_be_sampled(it.as_bytes())) {
             return Traced::default();
         }
-        self.begin_slowly(begun, is_drawn, parent.and_then(Parent::read))
+        self.begin_slowly(begun, is_drawn, headers.and_then(parent))
     }
 
     #[cold]
@@ -131,6 +128,14 @@ impl On {
         let open = |ids| Box::new(Open { ids, noted: Noted::default() });
         Traced(Ids::of(parent).map(open))
     }
+}
+
+/// What the caller says of its own span.
+fn parent(headers: &HeaderMap) -> Option<Parent> {
+    let mut said = headers.get_all(&TRACEPARENT).iter();
+    // Who says two says nothing.
+    let only = said.next().filter(|_| said.next().is_none());
+    Parent::read(only?.as_bytes())
 }
 
 impl Traced {
@@ -165,7 +170,7 @@ mod tests {
     }
 
     fn headers(parents: &[&str]) -> HeaderMap {
-        let value = |it: &&str| (TRACEPARENT, it.parse().expect("a value"));
+        let value = |it: &&str| (TRACEPARENT.clone(), it.parse().expect("a value"));
         parents.iter().map(value).collect()
     }
 
