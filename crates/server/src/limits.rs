@@ -42,8 +42,15 @@ pub(crate) const TOKEN_BYTES_MIN: usize = 16;
 /// closed after that as well.
 pub(crate) const HTTP_HEAD_TIME: Duration = Duration::from_secs(30);
 
-/// For the body of a request.
-pub(crate) const HTTP_BODY_TIME: Duration = Duration::from_secs(10);
+/// For the body of a request, over HTTP and gRPC.
+pub(crate) const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes of a body for which there is always room: far more than nearly all bodies have.
+pub(crate) const BODY_BYTES_FREE: usize = 4 << 10;
+
+/// Bytes beyond that of all bodies that have come in part, at all doors: a thousand streams of a
+/// thousand connections could hold a long message each, and never finish it.
+pub(crate) const BODIES_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of a request's head: as many as other servers accept.
 pub(crate) const HTTP_HEAD_BYTES_MAX: usize = 32 << 10;

@@ -48,12 +48,12 @@ impl HttpDoor {
     }
 
     /// How connections are spoken to.
-    fn builder() -> Builder<TokioExecutor> {
+    fn builder(&self) -> Builder<TokioExecutor> {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(limits::HTTP_HEAD_TIME)
+            .header_read_timeout(self.desk.bounds.http_head_time)
             .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
             .max_headers(limits::HTTP_HEADERS_MAX);
         builder
@@ -76,7 +76,7 @@ impl Door for HttpDoor {
             let door = door.clone();
             async move { Ok::<_, Infallible>(door.respond(request, visitor).await) }
         });
-        let builder = HttpDoor::builder();
+        let builder = self.builder();
         let stream = TokioIo::new(Idle::new(stream, limits::HTTP_IDLE_TIME));
         let mut connection = pin!(builder.serve_connection(stream, service));
         // How a connection ends is its client's business: there is nobody to tell.

@@ -125,7 +125,8 @@ impl HttpDoor {
         let route = Route::find(&head.method, head.uri.path())?;
         self.let_in(route, &head.headers, visitor)?;
         let desk = &*self.desk;
-        let body = if route.is_forwarded() { Bytes::new() } else { body::whole(body).await? };
+        let body =
+            if route.is_forwarded() { Bytes::new() } else { body::whole(desk, body).await? };
         let begun = desk.metrics.begun();
         let headers = &head.headers;
         let mut traced = match route.span() {

@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::auth::Visitor;
 use crate::limits;
+use crate::settings::Bounds;
 use crate::stop::Stop;
 use crate::tls::{Offer, Tls};
 
@@ -47,6 +48,7 @@ pub(crate) trait Door: Clone + Send + Sync + 'static {
 pub(crate) struct Listening {
     pub(crate) listener: TcpListener,
     pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) bounds: Bounds,
 }
 
 /// Binds an address. Nobody is accepted yet, but who connects is kept waiting rather than refused.

@@ -19,9 +19,7 @@ use super::table;
 use super::turn::{Conversation, Ending};
 use super::waiting;
 use crate::desk::Desk;
-use crate::limits::{
-    RESP_CHECK_EVERY, RESP_IDLE_CHECKS, RESP_READ_BYTES_MAX, RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
-};
+use crate::limits::{RESP_IDLE_CHECKS, RESP_READ_BYTES_MAX, RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::trace::{Ending as SpanEnding, Outcome};
@@ -85,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     }
 
     async fn run(&mut self, desk: &Desk, mut stop: Stop) -> Closed {
-        let mut timer = pin!(sleep(RESP_CHECK_EVERY));
+        let mut timer = pin!(sleep(desk.bounds.resp_check_every));
         let mut stopped = pin!(stop.asked());
         loop {
             let heard =
@@ -95,7 +93,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
                 Heard::End => Some(Closed::ByClient),
                 Heard::Stop => Some(self.finish(desk).await),
                 Heard::Timer => {
-                    timer.set(sleep(RESP_CHECK_EVERY));
+                    timer.set(sleep(desk.bounds.resp_check_every));
                     self.armed = None;
                     self.overdue()
                 }

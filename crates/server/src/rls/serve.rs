@@ -27,6 +27,7 @@ use super::proto::{
     rate_limit_service_server::RateLimitServiceServer, rate_limit_service_server::SERVICE_NAME,
 };
 use crate::auth::{Visitor, bearer};
+use crate::body::Bounded;
 use crate::desk::Desk;
 use crate::limits;
 use crate::listen::{Door, Idle, Stream};
@@ -84,13 +85,18 @@ impl RlsDoor {
             let message = "send the metadata `authorization: Bearer TOKEN`";
             return Status::unauthenticated(message).into_http();
         }
+        let (bodies, time) = (&self.desk.bodies, self.desk.bounds.body_time);
         if is_limits {
-            return self.limit(request).await;
+            return self.limit(request.map(|body| bodies.bound(body, time))).await;
         }
-        never_fails(self.others.clone().call(request.map(Body::new)).await)
+        // Reflection is a talk, not one message.
+        let talk = limits::RLS_IDLE_TIME;
+        never_fails(
+            self.others.clone().call(request.map(|body| Body::new(bodies.bound(body, talk)))).await,
+        )
     }
 
-    async fn limit(&self, mut request: Request<Incoming>) -> Response<Body> {
+    async fn limit(&self, mut request: Request<Bounded>) -> Response<Body> {
         let desk = &*self.desk;
         let begun = desk.metrics.begun();
         let mut traced = desk.traces.begin_of(begun, request.headers());
