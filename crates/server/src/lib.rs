@@ -24,6 +24,8 @@ mod trace;
 pub use crate::answer::{Answer, Field, RuleAnswer, Value, verdict_name};
 pub use crate::ask::Ask;
 pub use crate::auth::{Guard, Role, TokenError, Tokens, Wrong};
+#[doc(hidden)]
+pub use crate::http::read_body;
 pub use crate::server::{Addresses, Ended, ServeError, Server};
 #[doc(hidden)]
 pub use crate::settings::Bounds;

@@ -4,11 +4,13 @@
 
 mod body;
 mod check;
+mod field;
 mod forward;
 mod operate;
 mod permit;
 mod reply;
 mod route;
+mod tried;
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -20,10 +22,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
+pub use self::tried::read_body;
 use crate::auth::Visitor;
 use crate::desk::Desk;
 use crate::limits;
-use crate::listen::{Door, Idle, Stream};
+use crate::listen::{Busy, Door, Idle, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::tls::Offer;
@@ -71,10 +74,15 @@ impl Door for HttpDoor {
     const OFFER: Offer = Offer::Http;
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
-        let door = self.clone();
+        let (door, busy) = (self.clone(), Busy::default());
+        let counted = busy.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let door = door.clone();
-            async move { Ok::<_, Infallible>(door.respond(request, visitor).await) }
+            let (door, answering) = (door.clone(), counted.begin());
+            async move {
+                let reply = door.respond(request, visitor).await;
+                drop(answering);
+                Ok::<_, Infallible>(reply)
+            }
         });
         let builder = self.builder();
         let stream = TokioIo::new(Idle::new(stream, limits::HTTP_IDLE_TIME));
@@ -84,7 +92,7 @@ impl Door for HttpDoor {
             _ = connection.as_mut() => return,
             () = stop.asked() => connection.as_mut().graceful_shutdown(),
         }
-        let _ = connection.await;
+        busy.finish(connection).await;
     }
 
     fn connections(&self, change: i64) {

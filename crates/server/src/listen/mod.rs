@@ -3,6 +3,7 @@
 //! A door only sees a stream of bytes and who is at its other end.
 
 mod accept;
+mod busy;
 mod idle;
 
 use std::io;
@@ -19,6 +20,7 @@ use crate::stop::Stop;
 use crate::tls::{Offer, Tls};
 
 pub(crate) use self::accept::accept;
+pub(crate) use self::busy::Busy;
 pub(crate) use self::idle::Idle;
 
 /// A stream of bytes, encrypted or not.
@@ -60,6 +62,12 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         socket.listen(limits::BACKLOG)
     };
     bound().map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => "; end what listens there, or give another address",
+            io::ErrorKind::AddrNotAvailable => "; give another address, one of this machine",
+            io::ErrorKind::PermissionDenied => "; give another address, with a port from 1024 on",
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}{hint}"))
     })
 }

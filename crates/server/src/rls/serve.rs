@@ -30,7 +30,7 @@ use crate::auth::{Visitor, bearer};
 use crate::body::Bounded;
 use crate::desk::Desk;
 use crate::limits;
-use crate::listen::{Door, Idle, Stream};
+use crate::listen::{Busy, Door, Idle, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::tls::Offer;
@@ -152,10 +152,15 @@ impl Door for RlsDoor {
     const OFFER: Offer = Offer::Http2;
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
-        let door = self.clone();
+        let (door, busy) = (self.clone(), Busy::default());
+        let counted = busy.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let door = door.clone();
-            async move { Ok::<_, Infallible>(door.respond(request, visitor).await) }
+            let (door, answering) = (door.clone(), counted.begin());
+            async move {
+                let response = door.respond(request, visitor).await;
+                drop(answering);
+                Ok::<_, Infallible>(response)
+            }
         });
         let stream = TokioIo::new(Idle::new(stream, limits::RLS_IDLE_TIME));
         let mut connection = pin!(builder().serve_connection(stream, service));
@@ -166,7 +171,7 @@ impl Door for RlsDoor {
             () = tokio::time::sleep(age()) => {}
         }
         connection.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(limits::RLS_GRACE, connection).await;
+        let _ = tokio::time::timeout(limits::RLS_GRACE, busy.finish(connection)).await;
     }
 
     fn connections(&self, change: i64) {

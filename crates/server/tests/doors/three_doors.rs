@@ -23,10 +23,11 @@ const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLim
 
 /// A server, and a connection to each of its doors.
 struct Doors {
-    world: World,
     http: Http,
     resp: Resp,
     grpc: Http2<TcpStream>,
+    /// After its clients: whoever stops waits for those who are there.
+    world: World,
 }
 
 /// What a door has said.
@@ -43,7 +44,7 @@ impl Doors {
         let world = World::new(policy);
         let http = Http::connect(world.http()).unwrap();
         let (resp, grpc) = (world.resp(), world.grpc());
-        Doors { world, http, resp, grpc }
+        Doors { http, resp, grpc, world }
     }
 
     fn over_http(&mut self, asked: &Asked) -> Said {

@@ -18,7 +18,7 @@ fn seconds(span: Span) -> i64 {
 
 #[test]
 fn a_throttle_is_the_core_in_whole_seconds() {
-    let world = World::new("rules: []");
+    let world = World::new("rules: [{ name: others, match: { path: /never }, limit: 1/h }]");
     let mut resp = world.resp();
     let mut rng = Rng::new(7);
     let limits: Vec<(u32, u32, u32)> = (0..LIMITS)
