@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::cargo::{self, cargo};
 
 /// What can be fuzzed.
-const TARGETS: [&str; 4] = ["policy_file", "resp_frame", "rls_descriptor", "snapshot"];
+const TARGETS: [&str; 5] = ["http_body", "policy_file", "resp_frame", "rls_descriptor", "snapshot"];
 
 const MINUTES: u32 = 5;
 

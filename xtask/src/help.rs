@@ -31,8 +31,8 @@ Usage: cargo xtask <command>
              cargo-mutants, and installs it if missing. An hour or more; pass
              `--file crates/core/src/tick.rs` to try one file.
 
-  fuzz <policy_file|resp_frame|rls_descriptor|snapshot> [--minutes N]
-             Feeds made-up policy files, commands, requests of Envoy or snapshots to what reads
+  fuzz <http_body|policy_file|resp_frame|rls_descriptor|snapshot> [--minutes N]
+             Feeds made-up bodies, policy files, commands, requests of Envoy or snapshots to what reads
              them, guided by the code that they reach, and fails when one makes it panic or
              hang. Five minutes unless said, and a few to build. Needs a C++ compiler.
 

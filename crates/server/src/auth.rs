@@ -119,11 +119,12 @@ impl Guard {
 
     /// What a visitor may do who shows `token`, or none.
     ///
-    /// Without tokens everybody may check, and who comes from this machine may administer.
+    /// Without tokens everybody may check, and who comes from this machine may administer; but who
+    /// has a certificate is what that says.
     pub(crate) fn role(&self, visitor: Visitor, token: Option<&[u8]>) -> Option<Role> {
         let by_token = token.and_then(|token| self.tokens.role(token));
         let unasked = if visitor.peer.is_loopback() { Role::Admin } else { Role::Check };
-        let by_default = (!self.asks()).then_some(unasked);
+        let by_default = (!self.asks() && visitor.certified.is_none()).then_some(unasked);
         by_token.max(visitor.certified).max(by_default)
     }
 }
@@ -240,6 +241,8 @@ mod tests {
         assert_eq!(guard.role(visitor("127.0.0.1", None), None), Some(Role::Admin));
         assert_eq!(guard.role(visitor("::1", None), None), Some(Role::Admin));
         assert_eq!(guard.role(visitor("192.0.2.1", None), None), Some(Role::Check));
+        let certified = visitor("127.0.0.1", Some(Role::Check));
+        assert_eq!(guard.role(certified, None), Some(Role::Check), "its certificate says so");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 mod answer;
 mod ask;
 mod auth;
+mod body;
 mod desk;
 mod http;
 mod limits;
@@ -23,7 +24,11 @@ mod trace;
 pub use crate::answer::{Answer, Field, RuleAnswer, Value, verdict_name};
 pub use crate::ask::Ask;
 pub use crate::auth::{Guard, Role, TokenError, Tokens, Wrong};
+#[doc(hidden)]
+pub use crate::http::read_body;
 pub use crate::server::{Addresses, Ended, ServeError, Server};
+#[doc(hidden)]
+pub use crate::settings::Bounds;
 pub use crate::settings::Settings;
 pub use crate::snapshot::SnapshotSettings;
 pub use crate::tls::{TlsError, TlsFiles};

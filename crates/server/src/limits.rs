@@ -24,6 +24,10 @@ pub(crate) const BACKLOG: u32 = 4_096;
 /// enough for nobody to notice.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
+/// How long a connection on which nothing is asked may take to say goodbye when it is time to stop:
+/// a peer that is gone must not hold up those who wait for us.
+pub(crate) const FAREWELL_TIME: Duration = Duration::from_secs(1);
+
 /// How often certificate files are looked at, and what is held for too long is let go.
 pub(crate) const CHORES_EVERY: Duration = Duration::from_secs(1);
 
@@ -42,8 +46,15 @@ pub(crate) const TOKEN_BYTES_MIN: usize = 16;
 /// closed after that as well.
 pub(crate) const HTTP_HEAD_TIME: Duration = Duration::from_secs(30);
 
-/// For the body of a request.
-pub(crate) const HTTP_BODY_TIME: Duration = Duration::from_secs(10);
+/// For the body of a request, over HTTP and gRPC.
+pub(crate) const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes of a body for which there is always room: far more than nearly all bodies have.
+pub(crate) const BODY_BYTES_FREE: usize = 4 << 10;
+
+/// Bytes beyond that of all bodies that have come in part, at all doors: a thousand streams of a
+/// thousand connections could hold a long message each, and never finish it.
+pub(crate) const BODIES_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of a request's head: as many as other servers accept.
 pub(crate) const HTTP_HEAD_BYTES_MAX: usize = 32 << 10;

@@ -16,7 +16,7 @@ use crate::limits;
 use crate::listen::{self, Door, Listening};
 use crate::resp::RespDoor;
 use crate::rls::{EnvoyConfig, EnvoyConfigError, RateLimits, RlsDoor};
-use crate::settings::Settings;
+use crate::settings::{Bounds, Settings};
 use crate::snapshot::Snapshots;
 use crate::stop::{Stop, Stopper};
 use crate::tls::{Tls, TlsError};
@@ -75,7 +75,7 @@ impl Server {
         let envoy = folder.map(|folder| EnvoyConfig::open(&gate, folder, without));
         let envoy = envoy.transpose().map_err(ServeError::Envoy)?;
         let (guard, manual) = (std::mem::take(&mut settings.guard), settings.manual.take());
-        let mut desk = Desk::new(gate, guard, manual, settings.policy.clone());
+        let mut desk = Desk::new(gate, guard, manual, settings.policy.clone(), settings.bounds);
         let exporter = traced(&mut desk, settings.traces.take())?;
         let (desk, tls) = (Arc::new(desk), tls.map(Arc::new));
         Ok(Server { desk, bound, tls, envoy, exporter, settings })
@@ -99,7 +99,8 @@ impl Server {
         let _chores = Chores(tokio::spawn(chores(Arc::clone(&desk), tls.clone())));
         let exporting = exporter.map(Exporter::begin);
         let snapshots = settings.snapshot.map(|settings| Snapshots::begin(&desk, settings));
-        let mut doors = Doors { open: JoinSet::new(), tls, asked, drain: settings.drain };
+        let (bounds, drain) = (settings.bounds, settings.drain);
+        let mut doors = Doors { open: JoinSet::new(), tls, asked, drain, bounds };
         doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), Some(json(limits))));
         doors.open(bound.grpc, grpc.clone());
         doors.open(bound.resp, RespDoor::new(Arc::clone(&desk)));
@@ -126,12 +127,13 @@ struct Doors {
     tls: Option<Arc<Tls>>,
     asked: Stop,
     drain: Duration,
+    bounds: Bounds,
 }
 
 impl Doors {
     fn open(&mut self, listener: Option<TcpListener>, door: impl Door) {
         let Some(listener) = listener else { return };
-        let listening = Listening { listener, tls: self.tls.clone() };
+        let listening = Listening { listener, tls: self.tls.clone(), bounds: self.bounds };
         self.open.spawn(listen::accept(listening, door, self.asked.clone(), self.drain));
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate_store::ManualClock;
 
 use crate::auth::Guard;
+use crate::limits;
 use crate::rls::RlsSettings;
 use crate::snapshot::SnapshotSettings;
 use crate::tls::TlsFiles;
@@ -42,6 +43,37 @@ pub struct Settings {
     pub drain_delay: Duration,
     /// How long what is under way may take when it is time to stop.
     pub drain: Duration,
+    /// What tests make tighter.
+    #[doc(hidden)]
+    pub bounds: Bounds,
+}
+
+/// Bounds that tests make tighter than operators can: the real ones take too long to meet.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Connections to one door at a time.
+    pub connections_max: usize,
+    /// For a TLS handshake.
+    pub handshake_time: Duration,
+    /// For the head of an HTTP request.
+    pub http_head_time: Duration,
+    /// For the body of a request, over HTTP and gRPC.
+    pub body_time: Duration,
+    /// How often a connection of the Redis protocol is looked at.
+    pub resp_check_every: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            connections_max: limits::CONNECTIONS_MAX,
+            handshake_time: limits::HANDSHAKE_TIME,
+            http_head_time: limits::HTTP_HEAD_TIME,
+            body_time: limits::BODY_TIME,
+            resp_check_every: limits::RESP_CHECK_EVERY,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -61,6 +93,7 @@ impl Default for Settings {
             traces: None,
             drain_delay: Duration::ZERO,
             drain: Duration::from_secs(10),
+            bounds: Bounds::default(),
         }
     }
 }

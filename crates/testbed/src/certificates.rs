@@ -25,10 +25,27 @@ impl Certificates {
         fs::write(folder.path().join("client.cnf"), CLIENT)?;
         openssl(folder.path(), MAKE_CA)?;
         for name in ["server", "client"] {
-            openssl(folder.path(), &REQUEST.replace("NAME", name))?;
-            openssl(folder.path(), &SIGN.replace("NAME", name))?;
+            sign(folder.path(), name)?;
         }
         Ok(Certificates { folder })
+    }
+
+    /// Another certificate for a client, of this name, and its key.
+    pub fn client_named(&self, name: &str) -> Result<(PathBuf, PathBuf)> {
+        let config = format!("{CLIENT}subjectAltName = DNS:{name}\n");
+        self.issue(name, &config)
+    }
+
+    /// Another certificate for the server, and its key, beside the first.
+    pub fn another_server(&self, file: &str) -> Result<(PathBuf, PathBuf)> {
+        self.issue(file, SERVER)
+    }
+
+    fn issue(&self, file: &str, config: &str) -> Result<(PathBuf, PathBuf)> {
+        let folder = self.folder.path();
+        fs::write(folder.join(format!("{file}.cnf")), config)?;
+        sign(folder, file)?;
+        Ok((folder.join(format!("{file}.crt")), folder.join(format!("{file}.key"))))
     }
 
     /// The authority's certificate, in PEM.
@@ -55,6 +72,11 @@ impl Certificates {
     pub fn client_key(&self) -> PathBuf {
         self.folder.path().join("client.key")
     }
+}
+
+fn sign(folder: &Path, name: &str) -> Result<()> {
+    openssl(folder, &REQUEST.replace("NAME", name))?;
+    openssl(folder, &SIGN.replace("NAME", name))
 }
 
 fn openssl(folder: &Path, call: &str) -> Result<()> {

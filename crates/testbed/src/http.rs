@@ -4,17 +4,17 @@
 //! answer as it came: no redirects, no retries, no decoding.
 
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::net::{self, AddressFamily, SocketType};
 
-/// One connection.
+/// One connection, over TCP or whatever else carries bytes.
 #[derive(Debug)]
-pub struct Http {
-    stream: BufReader<TcpStream>,
+pub struct Http<S = TcpStream> {
+    stream: BufReader<S>,
     host: String,
 }
 
@@ -38,7 +38,7 @@ impl Http {
     /// Like [`Http::connect`], but gives up when nothing comes for that time.
     pub fn connect_within(port: u16, within: Duration) -> Result<Http> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        Http::over(TcpStream::connect_timeout(&address, within)?, within)
+        Http::within(TcpStream::connect_timeout(&address, within)?, within)
     }
 
     /// Connects from another address of this machine, such as 127.0.0.2: another client.
@@ -46,10 +46,10 @@ impl Http {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
         net::bind(&socket, &SocketAddrV4::new(from, 0))?;
         net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
-        Http::over(TcpStream::from(socket), ANSWER_WITHIN)
+        Http::within(TcpStream::from(socket), ANSWER_WITHIN)
     }
 
-    fn over(stream: TcpStream, within: Duration) -> Result<Http> {
+    fn within(stream: TcpStream, within: Duration) -> Result<Http> {
         let address = stream.peer_addr()?;
         stream.set_read_timeout(Some(within))?;
         stream.set_write_timeout(Some(within))?;
@@ -66,6 +66,13 @@ impl Http {
     pub fn post(port: u16, target: &str, json: &str) -> Result<HttpAnswer> {
         let headers = [("content-type", "application/json")];
         Http::connect(port)?.send("POST", target, &headers, json.as_bytes())
+    }
+}
+
+impl<S: Read + Write> Http<S> {
+    /// Speaks over a stream that is connected already, to a host of that name.
+    pub fn over(stream: S, host: &str) -> Http<S> {
+        Http { stream: BufReader::new(stream), host: host.to_owned() }
     }
 
     /// Sends a request and reads its answer. `host` and the length are added unless they are given.
@@ -89,7 +96,9 @@ impl Http {
         }
         head.push_str("\r\n");
         // In one piece, so that a server that answers early breaks no second write.
-        self.stream.get_mut().write_all(&[head.as_bytes(), body].concat())?;
+        let stream = self.stream.get_mut();
+        stream.write_all(&[head.as_bytes(), body].concat())?;
+        stream.flush()?;
         self.answer(method == "HEAD")
     }
 

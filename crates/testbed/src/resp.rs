@@ -1,6 +1,6 @@
 //! A blocking client for control commands: one connection, RESP2, a deadline on every read.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -61,34 +61,59 @@ impl Reply {
     }
 }
 
-/// One connection.
-pub(crate) struct Client {
-    stream: BufReader<TcpStream>,
+/// One connection, over TCP or whatever else carries bytes.
+#[derive(Debug)]
+pub struct Resp<S = TcpStream> {
+    stream: BufReader<S>,
 }
 
-impl Client {
-    pub(crate) fn connect(port: u16, timeout: Duration) -> Result<Client> {
+impl Resp {
+    /// Connects to a port of this machine; gives up when nothing comes for that time.
+    pub fn connect(port: u16, timeout: Duration) -> Result<Resp> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, timeout)
             .with_context(|| format!("nothing answers on port `{port}`"))?;
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
         stream.set_nodelay(true)?;
-        Ok(Client { stream: BufReader::new(stream) })
+        Ok(Resp::over(stream))
     }
+}
 
-    pub(crate) fn call(&mut self, args: &[&[u8]]) -> Result<Reply> {
+impl Resp {
+    /// A command as it is sent.
+    pub fn command<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
         let mut command = format!("*{}\r\n", args.len()).into_bytes();
         for arg in args {
+            let arg = arg.as_ref();
             command.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
             command.extend_from_slice(arg);
             command.extend_from_slice(b"\r\n");
         }
-        self.stream.get_mut().write_all(&command).context("the command was not taken")?;
+        command
+    }
+}
+
+impl<S: Read + Write> Resp<S> {
+    /// Speaks over a stream that is connected already.
+    pub fn over(stream: S) -> Resp<S> {
+        Resp { stream: BufReader::new(stream) }
+    }
+
+    /// Sends a command and reads its reply.
+    pub fn call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Reply> {
+        self.send(&Resp::command(args))?;
         self.reply().context("no whole reply came")
     }
 
-    fn reply(&mut self) -> Result<Reply> {
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let stream = self.stream.get_mut();
+        stream.write_all(bytes).and_then(|()| stream.flush()).context("the command was not taken")
+    }
+
+    /// Reads the next reply.
+    pub fn reply(&mut self) -> Result<Reply> {
         let line = self.line()?;
         let (kind, rest) = line.split_at_checked(1).context("an empty line for a reply")?;
         Ok(match kind {

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use crate::folder::Folder;
 use crate::port::Port;
-use crate::resp::Client;
+use crate::resp::Resp;
 use crate::running::{Running, end_of};
 use crate::settings::{Mode, Ports};
 use crate::{Flavor, Reply, ServerBuilder, wait};
@@ -190,7 +190,7 @@ impl Server {
     }
 
     fn run_bytes(&self, within: Duration, args: &[&[u8]]) -> Result<Reply> {
-        let mut client = Client::connect(self.port(), within)?;
+        let mut client = Resp::connect(self.port(), within)?;
         if !self.builder.greeting.is_empty() {
             let greeting: Vec<&[u8]> = self.builder.greeting.iter().map(String::as_bytes).collect();
             accepted(client.call(&greeting)?, "the greeting")?;

@@ -86,6 +86,7 @@ async fn serve(args: &Args) -> Result<Ended> {
         traces: traces(args),
         drain_delay: args.drain_delay,
         drain: args.drain,
+        ..Settings::default()
     };
     let server = Server::bind(gate, settings)?;
     let at = server.addresses();

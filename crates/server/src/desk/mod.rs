@@ -11,7 +11,9 @@ use tidegate_gate::{Gate, Reloaded};
 use tidegate_store::ManualClock;
 
 use crate::auth::Guard;
+use crate::body::Budget;
 use crate::metrics::Metrics;
+use crate::settings::Bounds;
 use crate::trace::Traces;
 
 pub(crate) use self::held::{Held, HeldFor};
@@ -29,6 +31,9 @@ pub(crate) struct Desk {
     pub(crate) manual: Option<Arc<ManualClock>>,
     /// Where the policy is, if it is in a file.
     pub(crate) policy: Option<PathBuf>,
+    pub(crate) bounds: Bounds,
+    /// What bodies of requests take until they are read.
+    pub(crate) bodies: Budget,
     is_ready: AtomicBool,
 }
 
@@ -38,10 +43,11 @@ impl Desk {
         guard: Guard,
         manual: Option<Arc<ManualClock>>,
         policy: Option<PathBuf>,
+        bounds: Bounds,
     ) -> Desk {
-        let (held, metrics) = (Held::default(), Metrics::default());
+        let (held, metrics, bodies) = (Held::default(), Metrics::default(), Budget::default());
         let (traces, is_ready) = (Traces::default(), AtomicBool::new(false));
-        Desk { gate, guard, held, metrics, traces, manual, policy, is_ready }
+        Desk { gate, guard, held, metrics, traces, manual, policy, bounds, bodies, is_ready }
     }
 
     /// Whether traffic should be sent here.

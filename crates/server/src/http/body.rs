@@ -6,23 +6,30 @@ use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde::Deserialize;
-use tokio::time::timeout;
 
 use super::reply::Problem;
+use crate::body::Unread;
+use crate::desk::Desk;
 use crate::limits;
 
 /// The whole body.
-pub(super) async fn whole(body: Incoming) -> Result<Bytes, Problem> {
-    let limited = Limited::new(body, limits::HTTP_BODY_BYTES_MAX);
-    match timeout(limits::HTTP_BODY_TIME, limited.collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body has more than {} bytes", limits::HTTP_BODY_BYTES_MAX),
-        )),
-        Ok(Err(_)) => Err(Problem::bad("the body ended too soon")),
-        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
+pub(super) async fn whole(desk: &Desk, body: Incoming) -> Result<Bytes, Problem> {
+    let bounded = desk.bodies.bound(body, desk.bounds.body_time);
+    let collected = Limited::new(bounded, limits::HTTP_BODY_BYTES_MAX).collect().await;
+    let error = match collected {
+        Ok(collected) => return Ok(collected.to_bytes()),
+        Err(error) => error,
+    };
+    if error.is::<LengthLimitError>() {
+        let wrong = format!("the body has more than {} bytes", limits::HTTP_BODY_BYTES_MAX);
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, wrong));
     }
+    let status = match error.downcast_ref() {
+        Some(Unread::NoRoom) => StatusCode::SERVICE_UNAVAILABLE,
+        Some(Unread::Slow) => StatusCode::REQUEST_TIMEOUT,
+        Some(Unread::BrokeOff(_)) | None => return Err(Problem::bad("the body ended too soon")),
+    };
+    Err(Problem::new(status, error.to_string()))
 }
 
 /// What a body says, if it is JSON. Without a media type it is taken for that.

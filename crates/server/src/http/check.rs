@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_gate::Admission;
 
 use super::body;
+use super::field::{self, Whole};
 use super::reply::{self, Problem, Reply};
 use crate::answer::Answer;
 use crate::ask::Ask;
@@ -31,17 +32,29 @@ pub(super) struct Wanted<'a> {
     headers: Pairs<'a>,
     #[serde(borrow)]
     attributes: Pairs<'a>,
+    #[serde(deserialize_with = "field::cost")]
     cost: Option<u32>,
-    /// Whether it may be given back later.
-    receipt: bool,
+    /// For `check`: whether it may be given back later.
+    #[serde(deserialize_with = "field::said")]
+    receipt: Option<bool>,
     /// For `acquire`.
-    pub(super) lease_ms: Option<u64>,
+    #[serde(deserialize_with = "field::said")]
+    pub(super) lease_ms: Option<Whole>,
     /// For `reset`.
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "field::said")]
     rule: Option<Cow<'a, str>>,
-    /// Several, instead of the fields above.
-    #[serde(borrow)]
+    /// For `check` and `peek`: several, instead of the fields above.
+    #[serde(borrow, deserialize_with = "field::said")]
     checks: Option<Vec<Wanted<'a>>>,
+}
+
+/// What is wanted with a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Call {
+    Acquire,
+    /// Or `peek`.
+    Check,
+    Reset,
 }
 
 /// A map whose order and repetitions are kept.
@@ -57,12 +70,24 @@ pub(super) struct Told<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Refuses a list of requests where one is wanted.
-    pub(super) fn single(self) -> Result<Wanted<'a>, Problem> {
-        if self.checks.is_some() {
-            return Err(Problem::bad("`checks` is for `/v1/check` and `/v1/peek`"));
+    /// Refuses what belongs to another call than this.
+    pub(super) fn of(self, call: Call) -> Result<Wanted<'a>, Problem> {
+        let (checks, asks) = (self.checks.iter().flatten(), call == Call::Check);
+        let is_wrong = |one: &Wanted<'_>| match () {
+            () if one.receipt.is_some() && !asks => Some("`receipt` is for `/v1/check`"),
+            () if one.lease_ms.is_some() && call != Call::Acquire => {
+                Some("`lease_ms` is for `/v1/acquire` and `/v1/renew`")
+            }
+            () if one.rule.is_some() && call != Call::Reset => Some("`rule` is for `/v1/reset`"),
+            () if one.checks.is_some() && !asks => {
+                Some("`checks` is for `/v1/check` and `/v1/peek`")
+            }
+            () => None,
+        };
+        match std::iter::once(&self).chain(checks).find_map(is_wrong) {
+            Some(wrong) => Err(Problem::bad(wrong)),
+            None => Ok(self),
         }
-        Ok(self)
     }
 
     pub(super) fn ask(&self) -> Ask<'_> {
@@ -83,7 +108,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// The requests in it: itself, or the list.
-    fn all(&self) -> Result<&[Wanted<'a>], Problem> {
+    pub(super) fn all(&self) -> Result<&[Wanted<'a>], Problem> {
         let Some(checks) = &self.checks else { return Ok(std::slice::from_ref(self)) };
         if limits::BATCH_MAX < checks.len() {
             let wrong = format!("a batch has at most {} checks", limits::BATCH_MAX);
@@ -103,13 +128,13 @@ pub(super) async fn check(
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
-    let wanted: Wanted<'_> = body::read(headers, body)?;
+    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Check)?;
     let mut admissions = Vec::new();
     for one in wanted.all()? {
         let admission = desk.gate.admit(&one.ask());
         let admission = admission.await;
         notes.admission(&admission);
-        admissions.push((one.receipt, admission));
+        admissions.push((one.receipt == Some(true), admission));
     }
     let told: Vec<Vec<u8>> = admissions
         .into_iter()
@@ -125,7 +150,7 @@ pub(super) async fn peek(
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
-    let wanted: Wanted<'_> = body::read(headers, body)?;
+    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Check)?;
     let mut told_all = Vec::new();
     for one in wanted.all()? {
         let peek = desk.gate.peek(&one.ask());
@@ -138,7 +163,7 @@ pub(super) async fn peek(
 
 /// `POST /v1/reset`: makes what a request is counted under fresh.
 pub(super) async fn reset(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
-    let wanted = body::read::<Wanted<'_>>(headers, body)?.single()?;
+    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Reset)?;
     let resetting = desk.gate.reset(&wanted.ask(), wanted.rule.as_deref());
     let names = resetting.await.map_err(|error| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the store did not do it: {error}"))

@@ -4,11 +4,13 @@
 
 mod body;
 mod check;
+mod field;
 mod forward;
 mod operate;
 mod permit;
 mod reply;
 mod route;
+mod tried;
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -20,10 +22,11 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
+pub use self::tried::read_body;
 use crate::auth::Visitor;
 use crate::desk::Desk;
 use crate::limits;
-use crate::listen::{Door, Idle, Stream};
+use crate::listen::{Busy, Door, Idle, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::tls::Offer;
@@ -48,12 +51,12 @@ impl HttpDoor {
     }
 
     /// How connections are spoken to.
-    fn builder() -> Builder<TokioExecutor> {
+    fn builder(&self) -> Builder<TokioExecutor> {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
             .timer(TokioTimer::new())
-            .header_read_timeout(limits::HTTP_HEAD_TIME)
+            .header_read_timeout(self.desk.bounds.http_head_time)
             .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
             .max_headers(limits::HTTP_HEADERS_MAX);
         builder
@@ -71,12 +74,17 @@ impl Door for HttpDoor {
     const OFFER: Offer = Offer::Http;
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
-        let door = self.clone();
+        let (door, busy) = (self.clone(), Busy::default());
+        let counted = busy.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let door = door.clone();
-            async move { Ok::<_, Infallible>(door.respond(request, visitor).await) }
+            let (door, answering) = (door.clone(), counted.begin());
+            async move {
+                let reply = door.respond(request, visitor).await;
+                drop(answering);
+                Ok::<_, Infallible>(reply)
+            }
         });
-        let builder = HttpDoor::builder();
+        let builder = self.builder();
         let stream = TokioIo::new(Idle::new(stream, limits::HTTP_IDLE_TIME));
         let mut connection = pin!(builder.serve_connection(stream, service));
         // How a connection ends is its client's business: there is nobody to tell.
@@ -84,7 +92,7 @@ impl Door for HttpDoor {
             _ = connection.as_mut() => return,
             () = stop.asked() => connection.as_mut().graceful_shutdown(),
         }
-        let _ = connection.await;
+        busy.finish(connection).await;
     }
 
     fn connections(&self, change: i64) {

@@ -8,6 +8,7 @@ use serde_json::json;
 use tidegate_core::Span;
 use tidegate_gate::Reloaded;
 
+use super::field::Whole;
 use super::reply::{self, Problem, Reply};
 use super::{body, permit};
 use crate::desk::Desk;
@@ -68,12 +69,17 @@ pub(super) fn clock(desk: &Desk) -> Reply {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Advance {
-    advance_us: u64,
+    advance_us: Whole,
+}
+
+/// Whether a body is one of `POST /v1/clock`.
+pub(super) fn is_advance(headers: &HeaderMap, body: &[u8]) -> bool {
+    body::read::<Advance>(headers, body).is_ok()
 }
 
 /// `POST /v1/clock`: moves a manual clock on.
 pub(super) fn advance(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
-    let Advance { advance_us } = body::read(headers, body)?;
+    let Advance { advance_us: Whole(advance_us) } = body::read(headers, body)?;
     let Some(manual) = &desk.manual else {
         let wrong = "the clock is the system's: start with `--clock manual` to move it";
         return Err(Problem::new(StatusCode::CONFLICT, wrong));

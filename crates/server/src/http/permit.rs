@@ -10,7 +10,8 @@ use tidegate_core::Span;
 use tidegate_gate::Admission;
 
 use super::body;
-use super::check::{Told, Wanted};
+use super::check::{Call, Told, Wanted};
+use super::field::{self, Whole};
 use super::reply::{self, Problem, Reply};
 use crate::answer::Answer;
 use crate::desk::{Desk, HeldFor, Id};
@@ -23,7 +24,17 @@ use crate::trace::Notes;
 struct Named<'a> {
     #[serde(borrow)]
     permit: Cow<'a, str>,
-    lease_ms: Option<u64>,
+    #[serde(default, deserialize_with = "field::said")]
+    lease_ms: Option<Whole>,
+}
+
+/// What is given back.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Done<'a> {
+    #[serde(borrow)]
+    permit: Cow<'a, str>,
+    #[serde(default, deserialize_with = "field::cost")]
     cost: Option<u32>,
 }
 
@@ -41,7 +52,7 @@ pub(super) async fn acquire(
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
-    let wanted = body::read::<Wanted<'_>>(headers, body)?.single()?;
+    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Acquire)?;
     let lease = lease(wanted.lease_ms)?;
     let admitting = desk.gate.admit(&wanted.ask());
     let mut admission = admitting.await;
@@ -97,7 +108,7 @@ pub(super) async fn release(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Reply, Problem> {
-    let named: Named<'_> = body::read(headers, body)?;
+    let named: Done<'_> = body::read(headers, body)?;
     let held = named.permit.parse().ok();
     let held = held.and_then(|id| desk.held.take(id, HeldFor::Permit, desk.gate.now()));
     // To release what is released already does no harm.
@@ -124,13 +135,21 @@ pub(super) async fn refund(
     Ok(reply::json(&json!({ "refunded": is_refunded })))
 }
 
+/// The calls of these that understand a body.
+pub(super) fn understood(headers: &HeaderMap, body: &[u8]) -> impl Iterator<Item = &'static str> {
+    let renew = body::read::<Named<'_>>(headers, body).is_ok().then_some("renew");
+    let release = body::read::<Done<'_>>(headers, body).is_ok().then_some("release");
+    let refund = body::read::<Receipt<'_>>(headers, body).is_ok().then_some("refund");
+    [renew, release, refund].into_iter().flatten()
+}
+
 /// There is no room for another one.
 pub(super) fn full() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too much is held here already: try again later")
 }
 
-fn lease(asked_ms: Option<u64>) -> Result<Span, Problem> {
-    let lease = asked_ms.map_or(limits::LEASE, Duration::from_millis);
+fn lease(asked_ms: Option<Whole>) -> Result<Span, Problem> {
+    let lease = asked_ms.map_or(limits::LEASE, |Whole(ms)| Duration::from_millis(ms));
     if lease.is_zero() || limits::LEASE_MAX < lease {
         let most = limits::LEASE_MAX.as_millis();
         return Err(Problem::bad(format!("`lease_ms` is from 1 to {most}")));

@@ -59,12 +59,17 @@ impl Route {
 
     fn find(method: &Method, path: &str) -> Result<Route, Problem> {
         let here = || Route::ALL.iter().filter(|(at, ..)| *at == path);
-        let takes = |accepted: &Option<Method>| accepted.as_ref().is_none_or(|it| it == method);
+        // What a proxy asks about may have any method; nobody asks about an echo.
+        let is_any = method != Method::TRACE;
+        let takes = |accepted: &Option<Method>| accepted.as_ref().map_or(is_any, |it| it == method);
         if let Some((.., route)) = here().find(|(_, accepted, _)| takes(accepted)) {
             return Ok(*route);
         }
-        let accepted: Vec<&str> =
-            here().filter_map(|(_, method, _)| Some(method.as_ref()?.as_str())).collect();
+        let name = |method: &Option<Method>| match method {
+            Some(method) => method.as_str().to_owned(),
+            None => Method::GET.as_str().to_owned(),
+        };
+        let accepted: Vec<String> = here().map(|(_, method, _)| name(method)).collect();
         if accepted.is_empty() {
             let wrong = format!("there is no `{path}` here; `/openapi.json` says what there is");
             return Err(Problem::new(StatusCode::NOT_FOUND, wrong));
@@ -125,7 +130,8 @@ impl HttpDoor {
         let route = Route::find(&head.method, head.uri.path())?;
         self.let_in(route, &head.headers, visitor)?;
         let desk = &*self.desk;
-        let body = if route.is_forwarded() { Bytes::new() } else { body::whole(body).await? };
+        let body =
+            if route.is_forwarded() { Bytes::new() } else { body::whole(desk, body).await? };
         let begun = desk.metrics.begun();
         let headers = &head.headers;
         let mut traced = match route.span() {

@@ -14,6 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use super::{Door, Listening};
 use crate::auth::Visitor;
 use crate::limits;
+use crate::settings::Bounds;
 use crate::stop::Stop;
 use crate::tls::Tls;
 
@@ -25,8 +26,9 @@ pub(crate) async fn accept<D: Door>(
     mut stop: Stop,
     drain: Duration,
 ) -> bool {
-    let Listening { listener, tls } = listening;
-    let mut room = Room { door, tls, stop: stop.clone(), tasks: JoinSet::new(), shakes: shakes() };
+    let Listening { listener, tls, bounds } = listening;
+    let (tasks, shakes) = (JoinSet::new(), shakes());
+    let mut room = Room { door, tls, bounds, stop: stop.clone(), tasks, shakes };
     loop {
         tokio::select! {
             biased;
@@ -58,6 +60,7 @@ fn shakes() -> Arc<Semaphore> {
 struct Room<D> {
     door: D,
     tls: Option<Arc<Tls>>,
+    bounds: Bounds,
     stop: Stop,
     tasks: JoinSet<()>,
     shakes: Arc<Semaphore>,
@@ -66,13 +69,13 @@ struct Room<D> {
 impl<D: Door> Room<D> {
     /// Talks to somebody, if there is a seat left; otherwise the connection is closed at once.
     fn welcome(&mut self, stream: TcpStream, peer: SocketAddr) {
-        if limits::CONNECTIONS_MAX <= self.tasks.len() {
+        if self.bounds.connections_max <= self.tasks.len() {
             return;
         }
         // Answers are written in one go, and are wanted at once.
         let _ = stream.set_nodelay(true);
         let (door, tls, stop) = (self.door.clone(), self.tls.clone(), self.stop.clone());
-        let shakes = Arc::clone(&self.shakes);
+        let shakes = Shakes { few: Arc::clone(&self.shakes), time: self.bounds.handshake_time };
         self.tasks.spawn(async move {
             let _seat = Seat::taken(&door);
             let visitor = Visitor { peer: peer.ip().to_canonical(), certified: None };
@@ -112,19 +115,25 @@ impl<D: Door> Drop for Seat<'_, D> {
     }
 }
 
+/// How many handshakes there may be, and how long one may take.
+struct Shakes {
+    few: Arc<Semaphore>,
+    time: Duration,
+}
+
 async fn encrypted<D: Door>(
     door: &D,
     stream: TcpStream,
     mut visitor: Visitor,
     stop: Stop,
     tls: &Tls,
-    shakes: &Semaphore,
+    shakes: &Shakes,
 ) {
     let shake = async {
-        let _one = shakes.acquire().await.ok()?;
+        let _one = shakes.few.acquire().await.ok()?;
         TlsAcceptor::from(tls.config(D::OFFER)).accept(stream).await.ok()
     };
-    let Ok(Some(stream)) = timeout(limits::HANDSHAKE_TIME, shake).await else { return };
+    let Ok(Some(stream)) = timeout(shakes.time, shake).await else { return };
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     visitor.certified = certificate.map(|certificate| tls.role(certificate));
     door.serve(stream, visitor, stop).await;

@@ -3,6 +3,7 @@
 //! A door only sees a stream of bytes and who is at its other end.
 
 mod accept;
+mod busy;
 mod idle;
 
 use std::io;
@@ -14,10 +15,12 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::auth::Visitor;
 use crate::limits;
+use crate::settings::Bounds;
 use crate::stop::Stop;
 use crate::tls::{Offer, Tls};
 
 pub(crate) use self::accept::accept;
+pub(crate) use self::busy::Busy;
 pub(crate) use self::idle::Idle;
 
 /// A stream of bytes, encrypted or not.
@@ -47,6 +50,7 @@ pub(crate) trait Door: Clone + Send + Sync + 'static {
 pub(crate) struct Listening {
     pub(crate) listener: TcpListener,
     pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) bounds: Bounds,
 }
 
 /// Binds an address. Nobody is accepted yet, but who connects is kept waiting rather than refused.
@@ -58,6 +62,12 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         socket.listen(limits::BACKLOG)
     };
     bound().map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => "; end what listens there, or give another address",
+            io::ErrorKind::AddrNotAvailable => "; give another address, one of this machine",
+            io::ErrorKind::PermissionDenied => "; give another address, with a port from 1024 on",
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}{hint}"))
     })
 }

@@ -20,7 +20,7 @@ use super::turn::{Conversation, Ending};
 use super::waiting;
 use crate::desk::Desk;
 use crate::limits::{
-    RESP_CHECK_EVERY, RESP_IDLE_CHECKS, RESP_READ_BYTES_MAX, RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
+    FAREWELL_TIME, RESP_IDLE_CHECKS, RESP_READ_BYTES_MAX, RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
 };
 use crate::metrics::DoorName;
 use crate::stop::Stop;
@@ -53,6 +53,9 @@ where
     let closed = line.run(desk, stop).await;
     // Whoever does not listen any more need not be told.
     let _ = timeout(RESP_WRITE_DEADLINE, line.stream.shutdown()).await;
+    if matches!(closed, Closed::Misframed | Closed::Quit | Closed::Stopped) {
+        let _ = timeout(FAREWELL_TIME, line.until_the_end()).await;
+    }
     closed
 }
 
@@ -85,7 +88,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     }
 
     async fn run(&mut self, desk: &Desk, mut stop: Stop) -> Closed {
-        let mut timer = pin!(sleep(RESP_CHECK_EVERY));
+        let mut timer = pin!(sleep(desk.bounds.resp_check_every));
         let mut stopped = pin!(stop.asked());
         loop {
             let heard =
@@ -95,7 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
                 Heard::End => Some(Closed::ByClient),
                 Heard::Stop => Some(self.finish(desk).await),
                 Heard::Timer => {
-                    timer.set(sleep(RESP_CHECK_EVERY));
+                    timer.set(sleep(desk.bounds.resp_check_every));
                     self.armed = None;
                     self.overdue()
                 }
@@ -202,6 +205,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             let _ = self.answer(desk).await;
         }
         Closed::Stopped
+    }
+
+    /// Takes what else is on its way until the client goes, too. To close before would have the
+    /// system throw away replies that the client has not read yet.
+    async fn until_the_end(&mut self) {
+        while poll_fn(|context| self.poll_read(context)).await == Heard::Bytes {
+            self.input.clear();
+        }
     }
 
     /// Whether the client has been silent for too long: sooner in the middle of a command.

@@ -27,9 +27,10 @@ use super::proto::{
     rate_limit_service_server::RateLimitServiceServer, rate_limit_service_server::SERVICE_NAME,
 };
 use crate::auth::{Visitor, bearer};
+use crate::body::Bounded;
 use crate::desk::Desk;
 use crate::limits;
-use crate::listen::{Door, Idle, Stream};
+use crate::listen::{Busy, Door, Idle, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::tls::Offer;
@@ -84,13 +85,18 @@ impl RlsDoor {
             let message = "send the metadata `authorization: Bearer TOKEN`";
             return Status::unauthenticated(message).into_http();
         }
+        let (bodies, time) = (&self.desk.bodies, self.desk.bounds.body_time);
         if is_limits {
-            return self.limit(request).await;
+            return self.limit(request.map(|body| bodies.bound(body, time))).await;
         }
-        never_fails(self.others.clone().call(request.map(Body::new)).await)
+        // Reflection is a talk, not one message.
+        let talk = limits::RLS_IDLE_TIME;
+        never_fails(
+            self.others.clone().call(request.map(|body| Body::new(bodies.bound(body, talk)))).await,
+        )
     }
 
-    async fn limit(&self, mut request: Request<Incoming>) -> Response<Body> {
+    async fn limit(&self, mut request: Request<Bounded>) -> Response<Body> {
         let desk = &*self.desk;
         let begun = desk.metrics.begun();
         let mut traced = desk.traces.begin_of(begun, request.headers());
@@ -146,10 +152,15 @@ impl Door for RlsDoor {
     const OFFER: Offer = Offer::Http2;
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
-        let door = self.clone();
+        let (door, busy) = (self.clone(), Busy::default());
+        let counted = busy.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let door = door.clone();
-            async move { Ok::<_, Infallible>(door.respond(request, visitor).await) }
+            let (door, answering) = (door.clone(), counted.begin());
+            async move {
+                let response = door.respond(request, visitor).await;
+                drop(answering);
+                Ok::<_, Infallible>(response)
+            }
         });
         let stream = TokioIo::new(Idle::new(stream, limits::RLS_IDLE_TIME));
         let mut connection = pin!(builder().serve_connection(stream, service));
@@ -160,7 +171,7 @@ impl Door for RlsDoor {
             () = tokio::time::sleep(age()) => {}
         }
         connection.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(limits::RLS_GRACE, connection).await;
+        let _ = tokio::time::timeout(limits::RLS_GRACE, busy.finish(connection)).await;
     }
 
     fn connections(&self, change: i64) {

@@ -1,15 +1,16 @@
 //! A server in this process, on ports that the system chose, by a clock that tests move.
 #![allow(dead_code, reason = "every test uses some of it")]
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_gate::Gate;
 use tidegate_server::{Addresses, Ended, Server, Settings};
 use tidegate_store::ManualClock;
-use tidegate_testbed::{Http, HttpAnswer};
+use tidegate_testbed::{Http, Http2, HttpAnswer, Resp};
 use tokio::sync::oneshot;
 
 /// A server that runs until it is dropped.
@@ -67,6 +68,17 @@ impl World {
         self.at.http.expect("it has an HTTP door").port()
     }
 
+    /// A connection to the door of the Redis protocol.
+    pub(crate) fn resp(&self) -> Resp {
+        let port = self.at.resp.expect("it has this door").port();
+        Resp::connect(port, SOON).expect("it listens")
+    }
+
+    /// A connection to the gRPC door.
+    pub(crate) fn grpc(&self) -> Http2<TcpStream> {
+        Http2::over(connected(self.at.grpc.expect("it has this door"))).expect("it listens")
+    }
+
     /// Posts JSON; the status and what was answered.
     pub(crate) fn post(&self, path: &str, body: &str) -> (u16, Value) {
         answer(&Http::post(self.http(), path, body).expect("an answer"))
@@ -95,6 +107,18 @@ impl Drop for World {
             let _ = thread.join();
         }
     }
+}
+
+/// How long anything may take on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// A connection whose reads do not last for ever.
+pub(crate) fn connected(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect_timeout(&to, SOON).expect("it listens");
+    stream.set_read_timeout(Some(SOON)).expect("a time");
+    stream.set_write_timeout(Some(SOON)).expect("a time");
+    stream.set_nodelay(true).expect("a plain socket");
+    stream
 }
 
 /// The status of an answer, and its body as JSON.

@@ -1,0 +1,132 @@
+//! What the server is told: by flags, by variables and by a file, and wrongly.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+
+use tidegate_testbed::{Daemon, Http, Ready};
+
+use crate::stand::{command, local};
+
+/// Starts with what is said, and tells what can be seen of it.
+fn seen(say: impl FnOnce(&mut Command, &[(&str, String)], &std::path::Path)) -> Vec<String> {
+    let mut builder = Daemon::builder().unwrap();
+    let port = builder.port().unwrap();
+    let policy = builder.write("policy.yaml", "rules: [{ name: all, limit: 7/min }]").unwrap();
+    let tokens = "check 0123456789abcdef\nadmin fedcba9876543210\n";
+    let tokens = builder.write("tokens", tokens).unwrap();
+    let settings = [
+        ("policy", policy.display().to_string()),
+        ("token-file", tokens.display().to_string()),
+        ("http", local(port)),
+        ("grpc", "off".to_owned()),
+        ("resp", "off".to_owned()),
+        ("clock", "manual".to_owned()),
+        ("threads", "1".to_owned()),
+        ("log", "json".to_owned()),
+        ("drain", "3s".to_owned()),
+    ];
+    let mut command = command();
+    say(&mut command, &settings, builder.folder());
+    let daemon = builder.start(command, Ready::Answers(port, "/readyz".to_owned())).unwrap();
+    let mut http = Http::connect(port).unwrap();
+    let token = [("x-tidegate-token", "0123456789abcdef")];
+    let mut told = vec![
+        http.send("POST", "/v1/check", &[], b"{}").unwrap().status.to_string(),
+        http.send("POST", "/v1/check", &token, b"{}").unwrap().text(),
+        http.send("GET", "/v1/clock", &token, b"").unwrap().text(),
+    ];
+    let log = daemon.log();
+    told.extend(log.lines().filter(|line| line.contains(" off")).map(str::to_owned));
+    told
+}
+
+#[test]
+fn flags_variables_and_a_file_say_the_same() {
+    let by_flags = seen(|command, settings, _| {
+        for (name, value) in settings {
+            command.arg(format!("--{name}")).arg(value);
+        }
+    });
+    assert!(by_flags[1].contains(r#""limit":7,"#) && by_flags[2].contains(r#""manual":true"#));
+    assert_eq!((&*by_flags[0], by_flags.len()), ("401", 5));
+    let by_variables = seen(|command, settings, _| {
+        for (name, value) in settings {
+            let name = name.to_ascii_uppercase().replace('-', "_");
+            command.env(format!("TIDEGATE_{name}"), value);
+        }
+    });
+    assert_eq!(by_variables, by_flags);
+    let by_file = seen(|command, settings, folder| {
+        let lines = settings.iter().map(|(name, value)| format!("{name} = {value:?}\n"));
+        let path = folder.join("settings.toml");
+        fs::write(&path, lines.collect::<String>()).unwrap();
+        command.arg("--config").arg(path);
+    });
+    assert_eq!(by_file, by_flags);
+}
+
+/// What is said to a command that cannot be carried out.
+#[track_caller]
+fn refused(flags: &[&str], says: &[&str]) {
+    let folder = tempfile();
+    let mut command = command();
+    command.current_dir(&folder);
+    // Only what is tried may go wrong.
+    for door in ["--http", "--grpc", "--resp"] {
+        if !flags.contains(&door) {
+            command.args([door, "off"]);
+        }
+    }
+    let output = command.args(flags).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{flags:?} were accepted");
+    for word in says {
+        assert!(said.contains(word), "{flags:?}: no `{word}` in\n{said}");
+    }
+    assert!(!said.contains("panicked") && !said.contains("backtrace"), "{said}");
+}
+
+/// The tests' own folder, with a few files that are wrong.
+fn tempfile() -> std::path::PathBuf {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("serve-wrong");
+    fs::create_dir_all(&folder).unwrap();
+    for (name, text) in [
+        ("wrong.yaml", "rules: [{ name: all, limt: 7/min }]"),
+        ("wrong.toml", "htpp = 'off'\n"),
+        ("short.tokens", "check abc\n"),
+        ("no.pem", "nothing\n"),
+    ] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn what_is_wrong_is_told_with_a_way_out() {
+    refused(&["--polcy", "a"], &["--polcy", "--policy"]);
+    refused(&["--http", "localhost"], &["--http", "give an address and a port"]);
+    refused(&["--drain", "10"], &["--drain", "give a number with a unit"]);
+    refused(&["--policy", "missing.yaml"], &["missing.yaml"]);
+    refused(&["--policy", "wrong.yaml"], &["wrong.yaml", "limt", "limit"]);
+    refused(&["--config", "missing.toml"], &["missing.toml"]);
+    refused(&["--config", "wrong.toml"], &["there is no setting `htpp`", "--help"]);
+    refused(&["--token-file", "short.tokens"], &["line 1", "at least 16 bytes"]);
+    refused(&["--tls-certificate", "no.pem"], &["--tls-key"]);
+    refused(
+        &["--tls-certificate", "no.pem", "--tls-key", "no.pem"],
+        &["no.pem", "holds no certificate"],
+    );
+    refused(&["--envoy-config", "missing"], &["missing"]);
+    refused(&["--store", "redis:/nowhere"], &["redis:/nowhere"]);
+    refused(&["--store", "redis://127.0.0.1:1", "--clock", "manual"], &["--clock manual"]);
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_with_a_way_out() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for door in ["--http", "--grpc", "--resp"] {
+        refused(&[door, &address], &[&format!("cannot listen on {address}"), "another address"]);
+    }
+}

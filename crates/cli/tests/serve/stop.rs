@@ -1,0 +1,136 @@
+//! Graceful stops under load.
+//!
+//! A request is lost if it was charged and its answer did not come. What a client sends while the
+//! connection is being closed may get no answer, but then nothing was charged: so the answers that
+//! came are counted against what the server has saved as consumed.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tidegate_testbed::{Resp, until};
+
+use crate::stand::{CHECK, Door, SOON, Talk, Tidegate, connected, policy};
+
+const LIMIT: u32 = 1_000_000_000;
+const FLAGS: [&str; 6] = ["--clock", "manual", "--snapshot", "states", "--drain", "10s"];
+
+/// Asks until the connection ends; how many passes it was told of.
+fn asks_until_the_end(mut talk: Talk, asked: &AtomicU64) -> u64 {
+    let mut passed = 0;
+    while let Ok(passes) = talk.ask() {
+        assert!(passes, "the limit is far away");
+        passed += 1;
+        asked.fetch_add(1, Ordering::Relaxed);
+    }
+    passed
+}
+
+/// Sends without waiting for answers; how many passes it was told of.
+fn pours_until_the_end(port: u16, asked: &AtomicU64) -> u64 {
+    let stream = connected(port).unwrap();
+    let mut writer = Resp::over(stream.try_clone().unwrap());
+    let mut reader = Resp::over(stream);
+    let command = Resp::command(&CHECK).repeat(16);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| while !is_over.load(Ordering::Relaxed) && writer.send(&command).is_ok() {});
+        let mut passed = 0;
+        while reader.reply().is_ok() {
+            passed += 1;
+            asked.fetch_add(1, Ordering::Relaxed);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        passed
+    })
+}
+
+/// Stops a server under load; the answers at each door, and what was charged there.
+fn stopped_under_load(rewrite: bool) -> [(u64, u64); 3] {
+    let mut server = Tidegate::start(&policy(LIMIT), &FLAGS).unwrap();
+    let path = server.daemon.folder().join("policy.yaml");
+    let (asked, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let answers = thread::scope(|scope| {
+        let mut clients = Vec::new();
+        for door in Door::ALL {
+            for _ in 0..3 {
+                let talk = Talk::open(&server, door).unwrap();
+                clients.push((door, scope.spawn(|| asks_until_the_end(talk, &asked))));
+            }
+        }
+        let resp = server.resp;
+        clients.push((Door::Resp, scope.spawn(|| pours_until_the_end(resp, &asked))));
+        if rewrite {
+            scope.spawn(|| {
+                for turn in 0_u32.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let text = format!("{} # {turn}\n", policy(LIMIT));
+                    // In one go, as those who deploy policies do.
+                    fs::write(path.with_extension("new"), text).unwrap();
+                    fs::rename(path.with_extension("new"), &path).unwrap();
+                    let _ = until(Duration::from_millis(150), "the next turn", || false);
+                }
+            });
+        }
+        let enough = if rewrite { 6_000 } else { 3_000 };
+        until(SOON, "there is load", || enough < asked.load(Ordering::Relaxed)).unwrap();
+        server.daemon.ask_to_stop().unwrap();
+        let mut answers = [0; 3];
+        for (door, client) in clients {
+            answers[door as usize] += client.join().unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        answers
+    });
+    let ended = server.daemon.wait_for_end(Duration::from_secs(11)).unwrap();
+    assert_eq!(ended.code(), Some(0), "{}", server.daemon.log());
+    server.daemon.restart().unwrap();
+    Door::ALL.map(|door| (answers[door as usize], u64::from(LIMIT) - server.remaining(door)))
+}
+
+#[test]
+fn a_stop_under_load_loses_no_answer() {
+    for (answered, charged) in stopped_under_load(false) {
+        assert!(100 < answered);
+        assert_eq!(answered, charged, "what was charged was answered");
+    }
+}
+
+#[test]
+fn neither_do_reloads_and_a_stop_amid_them() {
+    for (answered, charged) in stopped_under_load(true) {
+        assert!(100 < answered);
+        assert_eq!(answered, charged, "what was charged was answered");
+    }
+}
+
+#[test]
+fn a_server_is_ready_soon_and_stops_soon() {
+    let mut server = Tidegate::start(&policy(10), &[]).unwrap();
+    server.daemon.kill();
+    thread::scope(|scope| {
+        let port = server.http;
+        // A second on a machine that has nothing else to do.
+        scope.spawn(move || {
+            until(Duration::from_secs(5), "it is ready", || {
+                tidegate_testbed::Http::get(port, "/readyz").is_ok_and(|told| told.status == 200)
+            })
+            .unwrap();
+        });
+        server.daemon.restart().unwrap();
+    });
+    // Silent connections hold nothing up.
+    let _silent: Vec<_> = Door::ALL.map(|door| connected(server.port(door)).unwrap()).into();
+    let _talked: Vec<Talk> = Door::ALL
+        .map(|door| {
+            let mut talk = Talk::open(&server, door).unwrap();
+            assert!(talk.ask().unwrap());
+            talk
+        })
+        .into();
+    let ended = server.daemon.stop(Duration::from_secs(8)).unwrap();
+    assert!(matches!(ended.code(), Some(0 | 1)), "{ended:?}");
+}

@@ -1,0 +1,183 @@
+//! Whoever is slow, silent or one too many is let go in time, and nobody else notices.
+//!
+//! The deadlines are those of tests: the real ones are the same code with other numbers.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use prost::Message as _;
+use tidegate_server::{Bounds, Settings, TlsFiles};
+use tidegate_sim::rng::Rng;
+use tidegate_testbed::{Certificates, Frame, Http, until};
+
+use crate::asked::Asked;
+use crate::world::{SOON, World, connected};
+
+const POLICY: &str = "rules: [{ name: all, limit: 100000/min }]";
+const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const SHORT: Duration = Duration::from_millis(400);
+
+fn impatient(settings: &mut Settings) {
+    settings.bounds = Bounds {
+        handshake_time: SHORT,
+        http_head_time: SHORT,
+        body_time: SHORT,
+        resp_check_every: SHORT / 2,
+        ..Bounds::default()
+    };
+}
+
+/// Every door answers somebody else.
+fn others_are_served(world: &World) {
+    assert_eq!(world.post("/v1/check", "{}").0, 200);
+    assert_eq!(world.resp().call(&["PING"]).unwrap().text(), "PONG");
+    let message = Asked::any(&mut Rng::new(1)).descriptor().encode_to_vec();
+    assert!(world.grpc().call(METHOD, &message).is_ok());
+}
+
+/// Whether the other side has closed the connection. Looks for as long as a byte takes that nobody
+/// sends, so that a loop around it goes slowly.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    loop {
+        match stream.read(&mut [0; 1024]) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => {
+                return !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+            }
+        }
+    }
+}
+
+/// Sends these bytes one by one, and the last of them again and again, until it is let go.
+#[track_caller]
+fn drip(to: SocketAddr, bytes: &[u8]) {
+    let mut stream = connected(to);
+    let mut next = bytes.iter().chain(std::iter::repeat(bytes.last().unwrap()));
+    let let_go = until(SOON, "a slow client is let go", || {
+        stream.write_all(&[*next.next().unwrap()]).is_err() || is_closed(&mut stream)
+    });
+    let_go.unwrap();
+}
+
+/// Sends these bytes and then nothing, until it is let go.
+#[track_caller]
+fn stall(to: SocketAddr, bytes: &[u8]) {
+    let mut stream = connected(to);
+    stream.write_all(bytes).unwrap();
+    until(SOON, "a silent client is let go", || is_closed(&mut stream)).unwrap();
+}
+
+#[test]
+fn slow_heads_and_bodies_are_given_up() {
+    let world = World::with(POLICY, impatient);
+    let http = world.at.http.unwrap();
+    drip(http, b"GET / HTTP/1.1\r\nx-slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    others_are_served(&world);
+    stall(http, b"GET / HTTP/1.1\r\nhost: a\r\n");
+    let mut slow = Http::connect(world.http()).unwrap();
+    let told = slow.send("POST", "/v1/check", &[("content-length", "100")], b"{").unwrap();
+    assert_eq!(told.status, 408, "{}", told.text());
+    drip(http, b"POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 9999\r\n\r\n{ ");
+    others_are_served(&world);
+}
+
+#[test]
+fn a_slow_message_is_given_up_and_the_connection_goes_on() {
+    let world = World::with(POLICY, impatient);
+    let mut grpc = world.grpc();
+    let stream = grpc.next_stream();
+    let fields = [("content-type", "application/grpc"), ("te", "trailers")];
+    let head = Frame::post(METHOD, &fields);
+    grpc.send(&Frame::bytes(Frame::HEADERS, Frame::END_HEADERS, stream, &head)).unwrap();
+    grpc.send(&Frame::bytes(Frame::DATA, 0, stream, b"\0\0\0\0\x20half")).unwrap();
+    // Without a message, with trailers that say why.
+    assert_eq!(grpc.answer(stream).unwrap(), b"");
+    let message = Asked::any(&mut Rng::new(1)).descriptor().encode_to_vec();
+    assert!(grpc.call(METHOD, &message).is_ok());
+}
+
+#[test]
+fn long_bodies_that_never_end_are_in_nobodys_way() {
+    let world = World::new(POLICY);
+    let mut grpc = world.grpc();
+    let fields = [("content-type", "application/grpc"), ("te", "trailers")];
+    let head = Frame::post(METHOD, &fields);
+    let piece = vec![0; 16 << 10];
+    let mut has_refused = false;
+    for _ in 0..160 {
+        let stream = grpc.next_stream();
+        let mut bytes = Frame::bytes(Frame::HEADERS, Frame::END_HEADERS, stream, &head);
+        bytes.extend(Frame::bytes(Frame::DATA, 0, stream, b"\0\0\x07\xa0\0"));
+        for _ in 0..30 {
+            bytes.extend(Frame::bytes(Frame::DATA, 0, stream, &piece));
+        }
+        if grpc.send(&bytes).is_err() {
+            has_refused = true;
+            break;
+        }
+    }
+    others_are_served(&world);
+    // 160 times 480 KiB is more than there is room for.
+    let refused = until(SOON, "some are refused", || {
+        let frame = grpc.frame();
+        frame.is_ok_and(|it| it.kind == Frame::HEADERS && it.flags & Frame::END_STREAM != 0)
+    });
+    assert!(has_refused || refused.is_ok());
+    others_are_served(&world);
+}
+
+#[test]
+fn commands_may_come_slowly_but_not_for_ever() {
+    let world = World::with(POLICY, impatient);
+    let resp = world.at.resp.unwrap();
+    let mut slow = world.resp();
+    for byte in b"*1\r\n$4\r\nPING\r\n" {
+        slow.send(&[*byte]).unwrap();
+    }
+    assert_eq!(slow.reply().unwrap().text(), "PONG");
+    stall(resp, b"*2\r\n$4\r\nECHO\r\n$100\r\nabc");
+    drip(resp, b"*2\r\n$4\r\nECHO\r\n$16000\r\na");
+    stall(resp, b"");
+    others_are_served(&world);
+}
+
+#[test]
+fn who_does_not_shake_hands_is_let_go() {
+    let certificates = Certificates::new().unwrap();
+    let world = World::with(POLICY, |settings| {
+        impatient(settings);
+        settings.tls = Some(TlsFiles {
+            certificate: certificates.server_certificate(),
+            key: certificates.server_key(),
+            client_authorities: None,
+            admins: Vec::new(),
+        });
+    });
+    for door in [world.at.http, world.at.grpc, world.at.resp].map(Option::unwrap) {
+        stall(door, b"");
+        stall(door, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
+        stall(door, b"GET / HTTP/1.1\r\n\r\n");
+        stall(door, &[0xff; 512]);
+    }
+}
+
+#[test]
+fn one_too_many_is_turned_away_and_the_others_stay() {
+    let world = World::with(POLICY, |settings| settings.bounds.connections_max = 4);
+    for door in [world.at.http, world.at.grpc, world.at.resp].map(Option::unwrap) {
+        let mut seated: Vec<TcpStream> = (0..4).map(|_| connected(door)).collect();
+        let mut late = connected(door);
+        until(SOON, "the fifth is turned away", || is_closed(&mut late)).unwrap();
+        assert!(!seated.iter_mut().any(is_closed), "those who came first stay");
+        drop(seated);
+        until(SOON, "there are seats again", || {
+            let mut next = connected(door);
+            !is_closed(&mut next)
+        })
+        .unwrap();
+    }
+    others_are_served(&world);
+}
