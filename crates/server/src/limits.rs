@@ -118,6 +118,13 @@ pub(crate) const RESP_SLOW_CHECKS: u32 = 2;
 /// some minutes.
 pub(crate) const RESP_IDLE_CHECKS: u32 = 20;
 
+/// How long a connection is listened to for its last commands when the server stops: some may be on
+/// their way, and nothing in the protocol says that no more will come.
+pub(crate) const RESP_LAST_WAIT: Duration = Duration::from_millis(50);
+
+/// How often such commands are answered: a client that never pauses is told so by the end.
+pub(crate) const RESP_LAST_TURNS_MAX: usize = 16;
+
 /// Limits that a connection remembers by their parameters; another one is looked up.
 pub(crate) const RESP_LIMITS_KNOWN_MAX: usize = 8;
 

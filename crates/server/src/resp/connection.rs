@@ -20,7 +20,12 @@ use super::turn::{Conversation, Ending};
 use super::waiting;
 use crate::desk::Desk;
 use crate::limits::{
+<<<<<<< HEAD
     FAREWELL_TIME, RESP_IDLE_CHECKS, RESP_READ_BYTES_MAX, RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
+=======
+    RESP_CHECK_EVERY, RESP_IDLE_CHECKS, RESP_LAST_TURNS_MAX, RESP_LAST_WAIT, RESP_READ_BYTES_MAX,
+    RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
+>>>>>>> resp
 };
 use crate::metrics::DoorName;
 use crate::stop::Stop;
@@ -196,13 +201,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         }
     }
 
-    /// Answers what has arrived by now, for the last time.
+    /// Answers what is on its way, until the client is quiet for a moment.
     async fn finish(&mut self, desk: &Desk) -> Closed {
-        // What has arrived is known to the runtime only after it has looked.
-        yield_now().await;
-        let last = poll_fn(|context| Poll::Ready(self.poll_read(context))).await;
-        if last == Poll::Ready(Heard::Bytes) {
-            let _ = self.answer(desk).await;
+        for _ in 0..RESP_LAST_TURNS_MAX {
+            let last = timeout(RESP_LAST_WAIT, poll_fn(|context| self.poll_read(context)));
+            if last.await != Ok(Heard::Bytes) || self.answer(desk).await.is_some() {
+                break;
+            }
         }
         Closed::Stopped
     }
