@@ -20,12 +20,8 @@ use super::turn::{Conversation, Ending};
 use super::waiting;
 use crate::desk::Desk;
 use crate::limits::{
-<<<<<<< HEAD
-    FAREWELL_TIME, RESP_IDLE_CHECKS, RESP_READ_BYTES_MAX, RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
-=======
-    RESP_CHECK_EVERY, RESP_IDLE_CHECKS, RESP_LAST_TURNS_MAX, RESP_LAST_WAIT, RESP_READ_BYTES_MAX,
+    FAREWELL_TIME, RESP_IDLE_CHECKS, RESP_LAST_TURNS_MAX, RESP_LAST_WAIT, RESP_READ_BYTES_MAX,
     RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
->>>>>>> resp
 };
 use crate::metrics::DoorName;
 use crate::stop::Stop;
