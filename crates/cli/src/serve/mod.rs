@@ -56,12 +56,13 @@ fn make_sense(args: &Args) -> Result<(), Failure> {
     Err(Failure::Usage { command: "serve", text: text.to_owned() })
 }
 
+/// One thread needs no locks and no neighbors to take work from.
 fn runtime(threads: Option<u16>) -> std::io::Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    Builder::new_multi_thread()
-        .worker_threads(threads.map_or(processors, usize::from))
-        .enable_all()
-        .build()
+    match threads.map_or(processors, usize::from) {
+        1 => Builder::new_current_thread().enable_all().build(),
+        threads => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
+    }
 }
 
 async fn serve(args: &Args) -> Result<Ended> {
