@@ -49,7 +49,8 @@ impl SpanCounts {
         let help = "Spans that were exported, dropped for want of room, or not taken.";
         text.family("tidegate_spans_total", Kind::Counter, help);
         let SpansRead { exported, dropped, failed } = self.read();
-        let counts = [("exported", exported), ("dropped", dropped), ("failed", failed)];
-        counts.iter().for_each(|(outcome, count)| text.value(&[("outcome", outcome)], *count));
+        for (outcome, count) in [("exported", exported), ("dropped", dropped), ("failed", failed)] {
+            text.value(&[("outcome", outcome)], count);
+        }
     }
 }

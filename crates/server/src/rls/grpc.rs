@@ -16,8 +16,8 @@ impl RateLimitService for RateLimits {
     ) -> Result<Response<RateLimitResponse>, Status> {
         // A span is the door's; what is noted for it goes back with the response.
         let mut noted = request.extensions().get::<Noted>().cloned();
-        let mut notes = Notes::new(noted.as_mut());
-        let decided = self.decide_noting(request.get_ref(), &mut notes).await?;
+        let to = &mut Notes::new(noted.as_mut());
+        let decided = self.decide_noting(request.get_ref(), to).await?;
         let mut response = Response::new(decided);
         if let Some(noted) = noted {
             response.extensions_mut().insert(noted);

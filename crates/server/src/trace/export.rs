@@ -3,8 +3,9 @@
 //! What cannot be sent is counted and forgotten: a span is not worth the memory to try again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_core::{Span, Tick};
+use tidegate_core::Tick;
 use tidegate_store::{Clock as _, SystemClock};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -23,7 +24,7 @@ use crate::metrics::SpanCounts;
 #[derive(Debug)]
 pub(crate) struct Exporter {
     collector: Collector,
-    queued: mpsc::Receiver<Box<Finished>>,
+    queued: mpsc::Receiver<Finished>,
     counts: Arc<SpanCounts>,
     resource: Resource,
     complained: Option<Tick>,
@@ -81,9 +82,9 @@ impl Exporter {
         }
     }
 
-    async fn export(&mut self, batch: Vec<Box<Finished>>) {
+    async fn export(&mut self, batch: Vec<Finished>) {
         let count = batch.len() as u64;
-        let spans = batch.into_iter().map(|span| span.into_wire()).collect();
+        let spans = batch.into_iter().map(Finished::into_wire).collect();
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let scope = Some(Scope { name: "tidegate".to_owned(), version });
         let scope_spans = vec![ScopeSpans { scope, spans }];
@@ -105,8 +106,9 @@ impl Exporter {
     /// Says what is wrong, but not again and again.
     fn complain(&mut self, error: &SendError, spans: u64) {
         let now = SystemClock::new().now();
-        let every = Span::from_micros(limits::TRACE_COMPLAIN_EVERY.as_micros() as u64);
-        if self.complained.is_some_and(|last| now.since(last) < every) {
+        let every = limits::TRACE_COMPLAIN_EVERY;
+        let is_soon = |last: Tick| Duration::from_micros(now.since(last).get()) < every;
+        if self.complained.is_some_and(is_soon) {
             return;
         }
         self.complained = Some(now);
@@ -116,7 +118,7 @@ impl Exporter {
 }
 
 /// Takes what is queued: a whole batch, or what has come a second after the first.
-async fn gather(queued: &mut mpsc::Receiver<Box<Finished>>, batch: &mut Vec<Box<Finished>>) {
+async fn gather(queued: &mut mpsc::Receiver<Finished>, batch: &mut Vec<Finished>) {
     const MOST: usize = limits::TRACE_BATCH_MAX;
     queued.recv_many(batch, MOST).await;
     let more = async {
@@ -157,7 +159,32 @@ fn uuid(bytes: [u8; 16]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Ending, Outcome};
     use super::*;
+
+    /// Many spans for a collector that never answers.
+    #[tokio::test]
+    async fn stopping_waits_for_a_silent_collector_but_not_for_long() {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let at = silent.local_addr().expect("it is bound");
+        let endpoint = format!("http://{at}").parse().expect("an endpoint");
+        let settings = TraceSettings { endpoint, share: "1".parse().expect("a share") };
+        let counts = Arc::default();
+        let (traces, exporter) = Exporter::open(settings, &counts).expect("no TLS is needed");
+        for second in 0..limits::TRACE_QUEUE_MAX as u64 {
+            let at = Tick::from_micros(second * 1_000_000);
+            let outcome = Outcome::Resp { commands: 1 };
+            let ending = || Ending { name: "PING".into(), begun: at, ended: at, outcome };
+            traces.end(traces.begin(at), ending);
+        }
+        let (exporting, clock) = (exporter.begin(), SystemClock::new());
+        let before = clock.now();
+        exporting.end().await;
+        let took = Duration::from_micros(clock.now().since(before).get());
+        // Eight exports would take 24 s.
+        assert!(took < 2 * limits::TRACE_FLUSH_TIME, "{took:?}");
+        assert_eq!(counts.read().exported, 0);
+    }
 
     #[test]
     fn an_instance_is_named_by_a_uuid() {

@@ -50,7 +50,7 @@ struct On {
     /// Spans that callers ask for, and spans that we choose: neither crowds out the other.
     followed: Cap,
     chosen: Cap,
-    queue: mpsc::Sender<Box<Finished>>,
+    queue: mpsc::Sender<Finished>,
     counts: Arc<SpanCounts>,
 }
 
@@ -69,7 +69,7 @@ static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 impl Traces {
     /// Takes spans of this share of requests from now on.
-    fn open(share: TraceShare, counts: Arc<SpanCounts>) -> (Traces, mpsc::Receiver<Box<Finished>>) {
+    fn open(share: TraceShare, counts: Arc<SpanCounts>) -> (Traces, mpsc::Receiver<Finished>) {
         let (queue, queued) = mpsc::channel(limits::TRACE_QUEUE_MAX);
         let (followed, chosen) = (Cap::default(), Cap::default());
         (Traces(Some(On { share, followed, chosen, queue, counts })), queued)
@@ -92,7 +92,7 @@ impl Traces {
     pub(crate) fn end(&self, traced: Traced, ending: impl FnOnce() -> Ending) {
         if let (Some(open), Some(on)) = (traced.0, &self.0) {
             let Open { ids, noted } = *open;
-            let span = Box::new(Finished { ids, noted, ending: ending() });
+            let span = Finished { ids, noted, ending: ending() };
             if on.queue.try_send(span).is_err() {
                 on.counts.dropped(1);
             }
@@ -162,7 +162,7 @@ mod tests {
 
     const PARENT: &str = "00-0102030405060708090a0b0c0d0e0f10-1112131415161718-01";
 
-    fn traces(share: &str) -> (Traces, mpsc::Receiver<Box<Finished>>, Arc<SpanCounts>) {
+    fn traces(share: &str) -> (Traces, mpsc::Receiver<Finished>, Arc<SpanCounts>) {
         let counts = Arc::new(SpanCounts::default());
         let share = share.parse().expect("a share");
         let (traces, queued) = Traces::open(share, Arc::clone(&counts));
@@ -203,8 +203,8 @@ mod tests {
             ("0", &[], false),
             ("1", &[], true),
         ] {
-            let (traces, ..) = traces(share);
-            let traced = traces.begin_of(second(1), &headers(said));
+            let (all, ..) = traces(share);
+            let traced = all.begin_of(second(1), &headers(said));
             assert_eq!(traced.is_on(), expected, "{share} {said:?}");
         }
     }

@@ -124,22 +124,22 @@ mod tests {
 
     #[test]
     fn of_several_decisions_the_strictest_is_told() {
-        let mut noted = Noted::default();
-        let mut notes = Notes::new(Some(&mut noted));
+        let mut kept = Noted::default();
+        let mut notes = Notes::new(Some(&mut kept));
         notes.plain("a", &decision(Verdict::Allow), By::Store, 2);
         notes.plain("b", &decision(Verdict::Deny { retry_after: Span::ZERO }), By::Local, 3);
         notes.plain("a", &decision(Verdict::Allow), By::Store, 4);
-        let said = noted.said.unwrap();
+        let said = kept.said.unwrap();
         assert_eq!((said.verdict(), said.reason, said.by), ("deny", "judged", By::Local));
-        assert_eq!((noted.decisions, noted.cost), (3, 9));
-        assert_eq!(noted.rules, ["a", "b"]);
+        assert_eq!((kept.decisions, kept.cost), (3, 9));
+        assert_eq!(kept.rules, ["a", "b"]);
     }
 
     #[test]
     fn names_are_bounded() {
-        let mut noted = Noted::default();
-        let mut notes = Notes::new(Some(&mut noted));
+        let mut kept = Noted::default();
+        let mut notes = Notes::new(Some(&mut kept));
         (0..2 * TRACE_RULES_MAX).for_each(|at| notes.rule(&at.to_string()));
-        assert_eq!(noted.rules.len(), TRACE_RULES_MAX);
+        assert_eq!(kept.rules.len(), TRACE_RULES_MAX);
     }
 }

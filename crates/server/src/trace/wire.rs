@@ -71,6 +71,7 @@ pub(super) struct Scope {
 }
 
 #[derive(Clone, PartialEq, Message)]
+#[expect(clippy::struct_field_names, reason = "OTLP's names")]
 pub(super) struct Span {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) trace_id: Vec<u8>,
@@ -158,7 +159,7 @@ impl KeyValue {
 mod tests {
     use super::*;
 
-    /// What OpenTelemetry's own library for Python writes (opentelemetry-proto on PyPI).
+    /// What OpenTelemetry's own library for Python writes (package opentelemetry-proto 1.x).
     const REQUEST: &str = "0ad4010a1c0a1a0a0c736572766963652e6e616d65120a0a08746964656761746512b3010a110a0874696465\
         676174651205302e312e30129d010a100102030405060708090a0b0c0d0e0f10120811121314151617182208\
         21222324252627282a05636865636b300239e8032a36fe9c97174178d42d36fe9c97174a1a0a107469646567\
