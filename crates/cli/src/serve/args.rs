@@ -127,7 +127,7 @@ pub(crate) struct Args {
     #[arg(value_parser = time)]
     pub(super) drain_delay: Duration,
 
-    /// A collector that takes OTLP over HTTP, such as http://127.0.0.1:4318: requests are traced
+    /// A collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`: requests are traced
     #[arg(long, value_name = "URL", env = "TIDEGATE_OTLP")]
     pub(super) otlp: Option<TraceEndpoint>,
 

@@ -32,6 +32,7 @@ pub(crate) struct ScopeSpans {
 }
 
 #[derive(Clone, PartialEq, Message)]
+#[expect(clippy::struct_field_names, reason = "OTLP's names")]
 pub(crate) struct Span {
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) trace_id: Vec<u8>,
