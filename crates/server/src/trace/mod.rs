@@ -1,7 +1,7 @@
 //! Traces: one span for each sampled request at a door, for a collector that speaks OTLP.
 //!
 //! Whether a request is traced is decided before anything is done for it: by one draw, and one look
-//! for its caller's header where there can be one. Nothing is built, read or allocated for the rest.
+//! for its caller's header where there can be one. For the rest nothing is built or allocated.
 
 mod endpoint;
 mod export;

@@ -14,9 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message as _;
 use serde_json::{Value, json};
-use tidegate_server::rls::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use tidegate_server::rls::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
-use tidegate_server::rls::proto::envoy::service::ratelimit::v3::RateLimitRequest;
+use tidegate_server::rls::proto::envoy;
 use tidegate_server::{Ended, TraceSettings};
 use tidegate_store::{Clock as _, SystemClock};
 use tidegate_testbed::{Http, HttpAnswer, until};
@@ -24,6 +22,10 @@ use tidegate_testbed::{Http, HttpAnswer, until};
 use crate::collector::{Collector, Mood};
 use crate::otlp::{Span, told};
 use crate::world::World;
+
+use envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
+use envoy::service::ratelimit::v3::RateLimitRequest;
 
 const POLICY: &str = "
 rules:
