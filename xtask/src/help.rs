@@ -32,9 +32,9 @@ Usage: cargo xtask <command>
              `--file crates/core/src/tick.rs` to try one file.
 
   fuzz <http_body|policy_file|resp_frame|rls_descriptor|snapshot> [--minutes N]
-             Feeds made-up bodies, policy files, commands, requests of Envoy or snapshots to what reads
-             them, guided by the code that they reach, and fails when one makes it panic or
-             hang. Five minutes unless said, and a few to build. Needs a C++ compiler.
+             Feeds made-up bodies, policy files, commands, requests of Envoy or snapshots to
+             what reads them, guided by the code that they reach, and fails when one makes it
+             panic or hang. Five minutes unless said, and a few to build. Needs a C++ compiler.
 
   proto      Makes the Rust of Envoy's rate limit service anew from the files in `proto`. Its
              test runs with `cargo test -p xtask --features proto`. A minute to build.

@@ -71,6 +71,7 @@ fn after_a_kill_only_that_passes_again_which_passed_since_the_last_snapshot() {
         let all = BEFORE + since + again;
         let door = door.name();
         assert!(again <= u64::from(LIMIT) - BEFORE, "{door}: {BEFORE} were saved, {again} again");
+        assert!(u64::from(LIMIT) <= all, "{door}: what was saved is no more than what passed");
         assert!(all <= u64::from(LIMIT) + since, "{door}: {since} were lost, {all} passed");
     }
 }
@@ -85,11 +86,14 @@ fn a_damaged_snapshot_is_set_aside() {
     let mut flipped = whole.clone();
     let middle = flipped.len() / 2;
     flipped[middle] ^= 1;
-    for damaged in [&whole[..whole.len() - 1], &flipped, b"", b"something else"] {
+    let wrong: [&[u8]; 4] = [&whole[..whole.len() - 1], &flipped, b"", b"something else"];
+    for (damaged, number) in wrong.into_iter().zip(1..) {
         fs::write(&path, damaged).unwrap();
         server.daemon.restart().unwrap();
         let log = server.daemon.log();
-        assert!(log.contains("the snapshot is damaged: it was set aside"), "{log}");
+        let said = log.lines().filter(|line| line.contains("a damaged snapshot")).count();
+        assert_eq!(said, number, "{log}");
+        assert!(log.contains("the snapshot is damaged at byte"), "{log}");
         assert_eq!(server.remaining(Door::Http), u64::from(LIMIT), "limits start afresh");
         let names = fs::read_dir(server.daemon.folder()).unwrap();
         let aside = names

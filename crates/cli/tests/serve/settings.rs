@@ -118,7 +118,7 @@ fn what_is_wrong_is_told_with_a_way_out() {
         &["no.pem", "holds no certificate"],
     );
     refused(&["--envoy-config", "missing"], &["missing"]);
-    refused(&["--store", "redis:/nowhere"], &["redis:/nowhere"]);
+    refused(&["--store", "redis:/nowhere"], &["the URL has no `://`, for example"]);
     refused(&["--store", "redis://127.0.0.1:1", "--clock", "manual"], &["--clock manual"]);
 }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use serde::Deserialize;
 
 use super::reply::Problem;
@@ -14,6 +14,10 @@ use crate::limits;
 
 /// The whole body.
 pub(super) async fn whole(desk: &Desk, body: Incoming) -> Result<Bytes, Problem> {
+    // Who says beforehand that it is too long is told at once.
+    if (limits::HTTP_BODY_BYTES_MAX as u64) < body.size_hint().lower() {
+        return Err(too_long());
+    }
     let bounded = desk.bodies.bound(body, desk.bounds.body_time);
     let collected = Limited::new(bounded, limits::HTTP_BODY_BYTES_MAX).collect().await;
     let error = match collected {
@@ -21,8 +25,7 @@ pub(super) async fn whole(desk: &Desk, body: Incoming) -> Result<Bytes, Problem>
         Err(error) => error,
     };
     if error.is::<LengthLimitError>() {
-        let wrong = format!("the body has more than {} bytes", limits::HTTP_BODY_BYTES_MAX);
-        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, wrong));
+        return Err(too_long());
     }
     let status = match error.downcast_ref() {
         Some(Unread::NoRoom) => StatusCode::SERVICE_UNAVAILABLE,
@@ -30,6 +33,11 @@ pub(super) async fn whole(desk: &Desk, body: Incoming) -> Result<Bytes, Problem>
         Some(Unread::BrokeOff(_)) | None => return Err(Problem::bad("the body ended too soon")),
     };
     Err(Problem::new(status, error.to_string()))
+}
+
+fn too_long() -> Problem {
+    let wrong = format!("the body has more than {} bytes", limits::HTTP_BODY_BYTES_MAX);
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, wrong)
 }
 
 /// What a body says, if it is JSON. Without a media type it is taken for that.

@@ -27,7 +27,7 @@ fn a_throttle_is_the_core_in_whole_seconds() {
     let mut states: HashMap<(usize, u64), State> = HashMap::new();
     let (mut passed, mut refused) = (0, 0);
     for step in 0..STEPS {
-        world.clock.advance(Span::from_micros(rng.of_bits(23)));
+        world.clock.advance(Span::from_micros(rng.of_bits(20)));
         let at = usize::try_from(rng.below(LIMITS as u64)).unwrap();
         let (key, cost) = (rng.below(3), rng.below_u32(4));
         let (burst, count, period) = limits[at];
