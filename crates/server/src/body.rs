@@ -1,4 +1,5 @@
-//! Bodies of requests on their way in: each has so long, and all of them together have so much room.
+//! Bodies of requests on their way in: each has so long, and all of them together have so much
+//! room.
 //!
 //! What one body may be is said where it is read; this is about those that never end.
 

@@ -1,4 +1,5 @@
-//! HTTP/2 by hand: any frame that one likes to send, and as much of a client as a single call needs.
+//! HTTP/2 by hand: any frame that one likes to send, and as much of a client as a single call
+//! needs.
 //!
 //! Header fields are written without compression, and none are read but the status: a server that
 //! answers with 200 says so in the first byte of its head.

@@ -1,5 +1,5 @@
-//! Bodies as every call reads them, for those who try what cannot be meant: the fuzzer, and its seeds
-//! in every test run.
+//! Bodies as every call reads them, for those who try what cannot be meant: the fuzzer, and its
+//! seeds in every test run.
 
 use std::sync::OnceLock;
 

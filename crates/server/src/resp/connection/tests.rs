@@ -8,12 +8,14 @@ use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 
 use super::*;
 use crate::auth::{Guard, Visitor};
+use crate::limits::RESP_CHECK_EVERY;
 use crate::resp::RespDoor;
+use crate::settings::Bounds;
 use crate::stop::Stopper;
 
 fn door() -> RespDoor {
     let gate = Gate::from_text("rules: [{ name: all, key: method, limit: 2/min }]").unwrap();
-    RespDoor::new(Arc::new(Desk::new(gate, Guard::default(), None, None)))
+    RespDoor::new(Arc::new(Desk::new(gate, Guard::default(), None, None, Bounds::default())))
 }
 
 fn session(door: &RespDoor) -> Session {

@@ -11,6 +11,7 @@ use tidegate_store::ManualClock;
 use super::super::RespDoor;
 use super::*;
 use crate::auth::{Guard, Tokens, Visitor};
+use crate::settings::Bounds;
 
 const POLICY: &str = "rules: [{ name: per-user, key: 'attribute:user', limit: 2/min }]";
 
@@ -28,7 +29,7 @@ impl Client {
     fn with_guard(guard: Guard, peer: IpAddr) -> Client {
         let clock = Arc::new(ManualClock::new());
         let gate = Gate::builder().text(POLICY).clock(Arc::clone(&clock) as _).open().unwrap();
-        let desk = Arc::new(Desk::new(gate, guard, None, None));
+        let desk = Arc::new(Desk::new(gate, guard, None, None, Bounds::default()));
         let door = RespDoor { desk: Arc::clone(&desk), ids: Arc::new(AtomicU64::new(7)) };
         let session = Session::new(&door, Visitor { peer, certified: None });
         Client { desk, clock, conversation: Conversation::new(session) }
