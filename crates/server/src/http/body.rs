@@ -7,6 +7,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use serde::Deserialize;
 
+use super::field::Object;
 use super::reply::Problem;
 use crate::body::Unread;
 use crate::desk::Desk;
@@ -52,5 +53,6 @@ pub(super) fn read<'b, T: Deserialize<'b>>(
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, wrong));
     }
     serde_json::from_slice(body)
+        .map(|Object(it)| it)
         .map_err(|error| Problem::bad(format!("the body is not what it should be: {error}")))
 }

@@ -44,7 +44,7 @@ pub(super) struct Wanted<'a> {
     #[serde(borrow, deserialize_with = "field::said")]
     rule: Option<Cow<'a, str>>,
     /// For `check` and `peek`: several, instead of the fields above.
-    #[serde(borrow, deserialize_with = "field::said")]
+    #[serde(borrow, deserialize_with = "field::objects")]
     checks: Option<Vec<Wanted<'a>>>,
 }
 

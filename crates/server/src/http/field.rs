@@ -1,8 +1,10 @@
 //! Fields of bodies in JSON: numbers however they are written, and what is there but not null.
 
 use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::{Error, Unexpected, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// A whole number: `3`, and `3.0`, which is the same to whoever knows only one kind of number.
@@ -43,6 +45,40 @@ impl Visitor<'_> for WholeVisitor {
         }
         Err(E::invalid_value(Unexpected::Float(number), &self))
     }
+}
+
+/// What is written as an object: lists would do as well otherwise, their fields by place.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+/// A list of objects that may be left out, as with [`said`].
+pub(super) fn objects<'de, D, T>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let objects = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(Some(objects.into_iter().map(|Object(it)| it).collect()))
 }
 
 /// A cost; null is as good as nothing.

@@ -59,17 +59,12 @@ impl Route {
 
     fn find(method: &Method, path: &str) -> Result<Route, Problem> {
         let here = || Route::ALL.iter().filter(|(at, ..)| *at == path);
-        // What a proxy asks about may have any method; nobody asks about an echo.
-        let is_any = method != Method::TRACE;
-        let takes = |accepted: &Option<Method>| accepted.as_ref().map_or(is_any, |it| it == method);
+        let takes = |accepted: &Option<Method>| accepted.as_ref().is_none_or(|it| it == method);
         if let Some((.., route)) = here().find(|(_, accepted, _)| takes(accepted)) {
             return Ok(*route);
         }
-        let name = |method: &Option<Method>| match method {
-            Some(method) => method.as_str().to_owned(),
-            None => Method::GET.as_str().to_owned(),
-        };
-        let accepted: Vec<String> = here().map(|(_, method, _)| name(method)).collect();
+        let accepted: Vec<&str> =
+            here().filter_map(|(_, method, _)| Some(method.as_ref()?.as_str())).collect();
         if accepted.is_empty() {
             let wrong = format!("there is no `{path}` here; `/openapi.json` says what there is");
             return Err(Problem::new(StatusCode::NOT_FOUND, wrong));

@@ -68,6 +68,8 @@ mod tests {
     fn a_field_of_another_call_is_refused() {
         let who = |body: &str| read_body(body.as_bytes());
         assert_eq!(who("{}"), ["check", "acquire", "reset"]);
+        assert_eq!(who("[]"), [""; 0]);
+        assert_eq!(who(r#"{"checks":[[]]}"#), [""; 0]);
         assert_eq!(who(r#"{"receipt":true}"#), ["check"]);
         assert_eq!(who(r#"{"receipt":null}"#), [""; 0]);
         assert_eq!(who(r#"{"lease_ms":5.0}"#), ["acquire"]);

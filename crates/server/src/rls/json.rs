@@ -30,6 +30,8 @@ pub(super) async fn answer(limits: &RateLimits, body: &[u8]) -> (StatusCode, Vec
 fn refused(status: &Status) -> (StatusCode, Vec<u8>) {
     let code = match status.code() {
         GrpcCode::InvalidArgument | GrpcCode::Unimplemented => StatusCode::BAD_REQUEST,
+        // Too many different limits: it is the request that has to change.
+        GrpcCode::ResourceExhausted => StatusCode::CONFLICT,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     let body = json!({ "code": i32::from(status.code()), "message": status.message() });
@@ -134,8 +136,16 @@ fn text(name: &str, value: &Value) -> Result<String, String> {
 /// A whole number, as a number or as text.
 fn number<T: TryFrom<u64>>(name: &str, value: &Value) -> Result<T, String> {
     let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    let number = number.or_else(|| with_point(value.as_f64()?));
     let number = number.and_then(|it| T::try_from(it).ok());
     number.ok_or_else(|| wrong(name, "a whole number in its range"))
+}
+
+/// `3.0` is a whole number to proto3; beyond so many, those with a point are not exact.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+fn with_point(number: f64) -> Option<u64> {
+    let is_whole = number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number);
+    is_whole.then_some(number as u64)
 }
 
 fn wrong(name: &str, wanted: &str) -> String {
@@ -258,6 +268,7 @@ mod tests {
             ("[]", "the request is not an object"),
             (r#"{"domian":"a"}"#, "the request has no field `domian`"),
             (r#"{"domain":1}"#, "`domain` takes text"),
+            (r#"{"hitsAddend":1.5}"#, "`hitsAddend` takes a whole number in its range"),
             (r#"{"hitsAddend":-1}"#, "`hitsAddend` takes a whole number in its range"),
             (r#"{"hitsAddend":4294967296}"#, "`hitsAddend` takes a whole number in its range"),
             (r#"{"descriptors":{}}"#, "`descriptors` takes a list"),
