@@ -46,8 +46,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FOLDER", env = "TIDEGATE_ENVOY_CONFIG")]
     pub(super) envoy_config: Option<PathBuf>,
 
-    /// What clients see of such limits: `draft` (RateLimit), `ratelimit` (RateLimit-Limit and so
-    /// on, of the closest) or `none`
+    /// What clients see of such limits: `draft` (`RateLimit`), `ratelimit` (`RateLimit-Limit` and
+    /// so on, of the closest) or `none`
     #[arg(long, value_name = "DIALECT", env = "TIDEGATE_ENVOY_HEADERS", default_value = "draft")]
     #[arg(value_parser = dialect)]
     pub(super) envoy_headers: EnvoyFields,
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn times_have_units() {
         assert_eq!(time("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(time("2h"), Ok(Duration::from_secs(7_200)));
+        assert_eq!(time("2h"), Ok(Duration::from_hours(2)));
         for wrong in ["", "10", "s", "1.5s", "10 weeks", "99999999999999999999s"] {
             assert!(time(wrong).is_err(), "{wrong}");
         }

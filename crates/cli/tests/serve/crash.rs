@@ -50,8 +50,8 @@ fn after_a_kill_only_that_passes_again_which_passed_since_the_last_snapshot() {
                 let mut passed = 0;
                 // A request without an answer may have passed as well.
                 while passed < 600 {
-                    let Ok(passes) = talk.ask() else { return passed + 1 };
-                    assert!(passes, "the limit is not reached yet");
+                    let Ok(may_go) = talk.ask() else { return passed + 1 };
+                    assert!(may_go, "the limit is not reached yet");
                     passed += 1;
                 }
                 passed

@@ -1,4 +1,5 @@
 //! `tidegate serve` as it is run: started, reloaded, attacked, stopped, killed and started again.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod crash;
 mod hostile;

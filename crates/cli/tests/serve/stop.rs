@@ -35,7 +35,13 @@ fn pours_until_the_end(port: u16, asked: &AtomicU64) -> u64 {
     let command = Resp::command(&CHECK).repeat(16);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| while !is_over.load(Ordering::Relaxed) && writer.send(&command).is_ok() {});
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                if writer.send(&command).is_err() {
+                    return;
+                }
+            }
+        });
         let mut passed = 0;
         while reader.reply().is_ok() {
             passed += 1;

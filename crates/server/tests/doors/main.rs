@@ -1,5 +1,6 @@
 //! All doors of a server together: they agree, they stay open whatever is thrown at them, and TLS
 //! is the same at each.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../world/mod.rs"]
 mod world;

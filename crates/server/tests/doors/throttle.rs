@@ -39,10 +39,10 @@ fn a_throttle_is_the_core_in_whole_seconds() {
             Verdict::Deny { retry_after } => seconds(retry_after),
             _ => -1,
         };
-        let passes = decision.verdict.passes();
-        *(if passes { &mut passed } else { &mut refused }) += 1;
+        let may_go = decision.verdict.passes();
+        *(if may_go { &mut passed } else { &mut refused }) += 1;
         let (limit, remaining) = (decision.limit.into(), decision.remaining.into());
-        let expected = [(!passes).into(), limit, remaining, retry, seconds(decision.reset_after)];
+        let expected = [(!may_go).into(), limit, remaining, retry, seconds(decision.reset_after)];
         let words = ["CL.THROTTLE".to_owned(), format!("k{key}")];
         let numbers = [burst, count, period, cost].map(|number| number.to_string());
         let told = resp.call(&[&words[..], &numbers[..]].concat()).unwrap();
