@@ -1,5 +1,6 @@
 //! Real clients of the Redis protocol, unchanged, against the door.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -85,6 +86,7 @@ impl Stand {
     }
 
     /// Runs a client, which asks for a restart in the middle.
+    #[expect(clippy::print_stdout, reason = "a test says that it was skipped")]
     fn run(&mut self, program: Program, script: &str) {
         if !program.is_there() {
             println!("skipped: there is no {program:?}; `cargo xtask servers` installs it");
@@ -210,7 +212,8 @@ fn with_redis_behind_it_a_pipeline_is_answered_in_order() {
     // Looks see what was taken before them, whatever is asked of Redis at the same time.
     let mut pipeline = String::new();
     for number in 0..200 {
-        pipeline += &format!("CL.THROTTLE key:{} 999 1 60\r\nECHO {number}\r\n", number % 2);
+        let key = number % 2;
+        write!(pipeline, "CL.THROTTLE key:{key} 999 1 60\r\nECHO {number}\r\n").unwrap();
     }
     pipeline += "CL.THROTTLE key:0 999 1 60 0\r\nTIDEGATE.CHECK ATTRIBUTE user ada\r\n";
     pipeline += "TIDEGATE.PEEK ATTRIBUTE user ada\r\nTIDEGATE.RESET ATTRIBUTE user ada\r\nPING\r\n";
@@ -225,7 +228,7 @@ fn with_redis_behind_it_a_pipeline_is_answered_in_order() {
     }
     for mut left in left {
         left.sort_unstable();
-        assert_eq!(left, Vec::from_iter(900..1_000), "each takes one");
+        assert_eq!(left, (900..1_000).collect::<Vec<_>>(), "each takes one");
     }
     assert_eq!(next(6)[3], ":900");
     let remaining = |lines: &[String]| {

@@ -103,7 +103,7 @@ fn a_slow_message_is_given_up_and_the_connection_goes_on() {
 fn long_bodies_that_never_end_are_in_nobodys_way() {
     let world = World::new(POLICY);
     let head = b"POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 900000\r\n\r\n";
-    let begun = [&head[..], &[b' '; 700_000]].concat();
+    let begun = [&head[..], &vec![b' '; 700_000]].concat();
     // All of it together is more than there is room for.
     let mut streams: Vec<TcpStream> = (0..110)
         .map(|_| {

@@ -50,7 +50,9 @@ struct Client {
 impl Client {
     fn new(certificates: &Certificates, identity: Option<&Identity>) -> Client {
         let mut roots = RootCertStore::empty();
-        chain(&certificates.ca()).into_iter().for_each(|it| roots.add(it).unwrap());
+        for authority in chain(&certificates.ca()) {
+            roots.add(authority).unwrap();
+        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider);
         let config = config.with_safe_default_protocol_versions().unwrap();
