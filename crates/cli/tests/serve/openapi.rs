@@ -9,6 +9,10 @@ use crate::stand::{Tidegate, policy};
 /// Proxies ask about requests of any method, and some of them by that method: no list of methods in
 /// a description says this. Every other call refuses the methods that are not described.
 const SETTINGS: &str = r#"
+[checks]
+# A batch that is too long is refused as such: 413 is what the program does not expect by itself.
+negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 429]
+
 [[operations]]
 include-path-regex = "^/v1/(forward-auth|auth-request)$"
 [operations.checks]

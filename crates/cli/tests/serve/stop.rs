@@ -56,16 +56,18 @@ fn pours_until_the_end(port: u16, asked: &AtomicU64) -> u64 {
 fn stopped_under_load(rewrite: bool) -> [(u64, u64); 3] {
     let mut server = Tidegate::start(&policy(LIMIT), &FLAGS).unwrap();
     let path = server.daemon.folder().join("policy.yaml");
-    let (asked, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let asked = Door::ALL.map(|_| AtomicU64::new(0));
+    let is_over = AtomicBool::new(false);
     let answers = thread::scope(|scope| {
         let mut clients = Vec::new();
         for door in Door::ALL {
             for _ in 0..3 {
                 let talk = Talk::open(&server, door).unwrap();
-                clients.push((door, scope.spawn(|| asks_until_the_end(talk, &asked))));
+                let counted = &asked[door as usize];
+                clients.push((door, scope.spawn(move || asks_until_the_end(talk, counted))));
             }
         }
-        let (resp, counted) = (server.resp, &asked);
+        let (resp, counted) = (server.resp, &asked[Door::Resp as usize]);
         let pours = scope.spawn(move || pours_until_the_end(resp, counted));
         clients.push((Door::Resp, pours));
         if rewrite {
@@ -82,8 +84,9 @@ fn stopped_under_load(rewrite: bool) -> [(u64, u64); 3] {
                 }
             });
         }
-        let enough = if rewrite { 6_000 } else { 3_000 };
-        until(SOON, "there is load", || enough < asked.load(Ordering::Relaxed)).unwrap();
+        let enough = if rewrite { 1_500 } else { 500 };
+        let has_load = |asked: &AtomicU64| enough < asked.load(Ordering::Relaxed);
+        until(SOON, "there is load", || asked.iter().all(has_load)).unwrap();
         server.daemon.ask_to_stop().unwrap();
         let mut answers = [0; 3];
         for (door, client) in clients {

@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn there_is_room_for_so_many() {
-        let gate = Gate::from_text("rules: [{ name: all, limit: 4G/s }]").expect("a good policy");
+        let gate =
+            Gate::from_text("rules: [{ name: all, limit: 4000000000/s }]").expect("a good policy");
         let held = Held::default();
         for _ in 0..limits::HELD_MAX {
             kept_by(&held, admitted(&gate));
