@@ -116,6 +116,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         timer: Pin<&mut Sleep>,
         stopped: Pin<&mut impl Future<Output = ()>>,
     ) -> Poll<Heard> {
+        // First, or a client that never pauses would never be told.
+        if self.stop.is_asked() {
+            return Poll::Ready(Heard::Stop);
+        }
         if let Poll::Ready(heard) = self.poll_read(context) {
             return Poll::Ready(heard);
         }
