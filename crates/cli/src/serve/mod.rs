@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidegate_gate::{Gate, GateBuilder, OpenError};
 use tidegate_redis::{Fleet, RedisStore};
 use tidegate_server::{
@@ -31,6 +32,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let args = file::with_file(args)?;
     make_sense(&args)?;
     log::start(args.log, args.log_level);
+    raise_open_files();
     let runtime = runtime(args.threads).context("no threads can be had")?;
     let ended = runtime.block_on(serve(&args));
     // What had to be cut off does not hold us back.
@@ -54,6 +56,16 @@ fn make_sense(args: &Args) -> Result<(), Failure> {
         () => return Ok(()),
     };
     Err(Failure::Usage { command: "serve", text: text.to_owned() })
+}
+
+/// Raises how many connections the system lets us have, as far as we may. Most systems begin with a
+/// thousand, for programs of another time.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, wanted) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
 }
 
 /// One thread needs no locks and no neighbors to take work from.
