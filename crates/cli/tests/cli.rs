@@ -1,6 +1,7 @@
 //! The command as its users meet it: what it prints, writes and refuses.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -70,9 +71,9 @@ algorithm is for.
 ";
 
 #[test]
-fn without_arguments_it_shows_the_burst_at_the_edge() {
+fn simulate_without_options_shows_the_burst_at_the_edge() {
     let (mut command, folder) = tidegate("default");
-    let output = command.output().unwrap();
+    let output = command.arg("simulate").output().unwrap();
     assert_eq!(text(&output.stdout), DEFAULT);
     assert_eq!(text(&output.stderr), "");
     assert!(output.status.success());
@@ -83,8 +84,22 @@ fn without_arguments_it_shows_the_burst_at_the_edge() {
 }
 
 #[test]
-fn simulate_without_options_is_the_same() {
-    assert_eq!(text(&run("simulate", &["simulate"]).stdout), DEFAULT);
+fn without_arguments_it_serves_and_says_what_to_try() {
+    let (mut command, _) = tidegate("serves");
+    for door in ["TIDEGATE_HTTP", "TIDEGATE_GRPC", "TIDEGATE_RESP"] {
+        command.env(door, "127.0.0.1:0");
+    }
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut said = BufReader::new(server.stdout.take().unwrap()).lines();
+    let first = said.next().unwrap().unwrap();
+    let tries = said.by_ref().map(Result::unwrap).skip_while(|line| line != "Try:");
+    let tries: Vec<String> = tries.skip(1).take(3).collect();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(first, "tidegate is ready: policy sample, states in this process");
+    for (line, program) in tries.iter().zip(["curl", "redis-cli", "grpcurl"]) {
+        assert!(line.trim_start().starts_with(program), "{line}");
+    }
 }
 
 #[test]
