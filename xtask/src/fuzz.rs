@@ -122,13 +122,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_run_is_refused() {
-        let usage = "fuzz needs a target, and takes `--minutes N`: policy_file, resp_frame, \
-                     rls_descriptor, snapshot";
-        check(&[], Err(usage));
-        check(&["policy_file", "--jobs", "2"], Err(usage));
-        let unknown = "no such target: `policy`; there is policy_file, resp_frame, \
-                       rls_descriptor, snapshot";
-        check(&["policy"], Err(unknown));
+        let names = TARGETS.join(", ");
+        let usage = format!("fuzz needs a target, and takes `--minutes N`: {names}");
+        check(&[], Err(&usage));
+        check(&["policy_file", "--jobs", "2"], Err(&usage));
+        check(&["policy"], Err(&format!("no such target: `policy`; there is {names}")));
         for minutes in ["0", "-1", "ten", "1441"] {
             let message = format!("minutes are a number from 1 to 1440: `{minutes}`");
             check(&["policy_file", "--minutes", minutes], Err(&message));
