@@ -234,7 +234,7 @@ fn metrics_say_what_rules_said() {
 #[test]
 fn readiness_ends_before_the_door_closes() {
     let mut world = World::with(POLICY, |settings| {
-        settings.drain_delay = std::time::Duration::from_millis(300);
+        settings.drain_delay = std::time::Duration::from_secs(2);
     });
     let mut http = Http::connect(world.http()).unwrap();
     assert_eq!(http.send("GET", "/readyz", &[], b"").unwrap().status, 200);
