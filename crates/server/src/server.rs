@@ -101,10 +101,11 @@ impl Server {
         let snapshots = settings.snapshot.map(|settings| Snapshots::begin(&desk, settings));
         let (bounds, drain) = (settings.bounds, settings.drain);
         let mut doors = Doors { open: JoinSet::new(), tls, asked, drain, bounds };
+        // Before they open: who comes first finds it so.
+        desk.set_ready(true);
         doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), Some(json(limits))));
         doors.open(bound.grpc, grpc.clone());
         doors.open(bound.resp, RespDoor::new(Arc::clone(&desk)));
-        desk.set_ready(true);
         stop.await;
         desk.set_ready(false);
         grpc.stops().await;
