@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod crash;
+mod fleet;
 mod hostile;
 mod http2;
 mod openapi;

@@ -28,6 +28,13 @@ struct Shelf {
     by_end: BTreeSet<(Tick, Id)>,
 }
 
+impl Shelf {
+    fn put(&mut self, id: Id, entry: Entry) {
+        self.by_end.insert((entry.until, id));
+        self.admissions.insert(id, entry);
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
     admission: Admission,
@@ -36,27 +43,25 @@ struct Entry {
 }
 
 impl Held {
-    /// Keeps an admission under a name until then; whether there is room for it.
-    #[must_use = "without room, the admission is gone"]
+    /// Keeps an admission under a name until then; hands it back if there is no room for it.
     pub(crate) fn keep(
         &self,
         id: Id,
         admission: Admission,
         held_for: HeldFor,
         until: Tick,
-    ) -> bool {
+    ) -> Result<(), Box<Admission>> {
         let mut kept = self.lock();
         if limits::HELD_MAX <= kept.admissions.len() {
-            return false;
+            return Err(Box::new(admission));
         }
-        kept.by_end.insert((until, id));
-        kept.admissions.insert(id, Entry { admission, held_for, until });
-        true
+        kept.put(id, Entry { admission, held_for, until });
+        Ok(())
     }
 
-    /// Whether there is no room for another.
-    pub(crate) fn is_full(&self) -> bool {
-        limits::HELD_MAX <= self.lock().admissions.len()
+    /// Keeps what was taken out a moment ago: there was room for it, so there is.
+    pub(crate) fn keep_on(&self, id: Id, admission: Admission, held_for: HeldFor, until: Tick) {
+        self.lock().put(id, Entry { admission, held_for, until });
     }
 
     /// Hands out what is held under a name; nothing if it is not, or not for this, or not any more.
@@ -113,7 +118,7 @@ mod tests {
 
     fn kept_by(held: &Held, admission: Admission) -> Id {
         let id = Id::random();
-        assert!(held.keep(id, admission, HeldFor::Permit, tick(60)));
+        held.keep(id, admission, HeldFor::Permit, tick(60)).expect("there is room");
         id
     }
 
@@ -146,9 +151,14 @@ mod tests {
         for _ in 0..limits::HELD_MAX {
             kept_by(&held, admitted(&gate));
         }
-        assert!(held.is_full());
-        assert!(!held.keep(Id::random(), admitted(&gate), HeldFor::Refund, tick(1)));
+        let handed_back = held.keep(Id::random(), admitted(&gate), HeldFor::Refund, tick(1));
+        assert!(handed_back.expect_err("it is full").verdict().passes());
+        let id = *held.lock().admissions.keys().next().expect("there are many");
+        let renewed = held.take(id, HeldFor::Permit, tick(1)).expect("it is held");
+        kept_by(&held, admitted(&gate));
+        held.keep_on(id, renewed, HeldFor::Permit, tick(60));
+        assert!(held.take(id, HeldFor::Permit, tick(1)).is_some(), "who was there keeps the place");
         held.let_go(tick(60));
-        assert!(!held.is_full());
+        kept_by(&held, admitted(&gate));
     }
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, StatusCode};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize};
-use tidegate_gate::Admission;
+use tidegate_gate::{Admission, Admit, Gate, Request};
 
 use super::body;
 use super::field::{self, Whole};
@@ -128,19 +128,7 @@ pub(super) async fn check(
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
-    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Check)?;
-    let mut admissions = Vec::new();
-    for one in wanted.all()? {
-        let admission = desk.gate.admit(&one.ask());
-        let admission = admission.await;
-        notes.admission(&admission);
-        admissions.push((one.receipt == Some(true), admission));
-    }
-    let told: Vec<Vec<u8>> = admissions
-        .into_iter()
-        .map(|(wants_receipt, admission)| told(desk, wants_receipt, admission))
-        .collect::<Result<_, _>>()?;
-    Ok(in_shape(&wanted, &told))
+    each(desk, headers, body, notes, Gate::admit, Receipts::Given).await
 }
 
 /// `POST /v1/peek`: what `check` would say; charges nothing.
@@ -150,13 +138,33 @@ pub(super) async fn peek(
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
+    each(desk, headers, body, notes, Gate::peek, Receipts::None).await
+}
+
+/// Whether what was decided can be given back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Receipts {
+    Given,
+    None,
+}
+
+/// Asks about each request of a body, one after the other.
+async fn each(
+    desk: &Desk,
+    headers: &HeaderMap,
+    body: &[u8],
+    notes: &mut Notes<'_>,
+    decide: fn(&Gate, &dyn Request) -> Admit,
+    receipts: Receipts,
+) -> Result<Reply, Problem> {
     let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Check)?;
     let mut told_all = Vec::new();
     for one in wanted.all()? {
-        let peek = desk.gate.peek(&one.ask());
-        let peeked = peek.await;
-        notes.admission(&peeked);
-        told_all.push(told(desk, false, peeked)?);
+        let deciding = decide(&desk.gate, &one.ask());
+        let admission = deciding.await;
+        notes.admission(&admission);
+        let wants_receipt = one.receipt == Some(true) && receipts == Receipts::Given;
+        told_all.push(told(desk, wants_receipt, admission)?);
     }
     Ok(in_shape(&wanted, &told_all))
 }
@@ -171,21 +179,22 @@ pub(super) async fn reset(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Resu
     Ok(reply::json(&serde_json::json!({ "reset": names })))
 }
 
-/// One admission as JSON. With a receipt it is kept, so that it can be given back.
+/// One admission as JSON. With a receipt it is kept, so that it can be given back; where there is
+/// no room for that, the decision stands and is told without one.
 fn told(desk: &Desk, wants_receipt: bool, admission: Admission) -> Result<Vec<u8>, Problem> {
-    let passes = admission.verdict().passes();
-    let mut told = Told { answer: Answer::of(&admission), more: Vec::new(), lease_us: None };
-    if !(wants_receipt && passes) {
-        return told.to_json();
+    let json = |admission: &Admission, more| {
+        Told { answer: Answer::of(admission), more, lease_us: None }.to_json()
+    };
+    if !wants_receipt || !admission.verdict().passes() {
+        return json(&admission, Vec::new());
     }
     let id = crate::desk::Id::random();
-    told.more.push(("receipt", id.to_string()));
-    let json = told.to_json()?;
+    let told = json(&admission, vec![("receipt", id.to_string())])?;
     let until = desk.gate.now().after(super::permit::span(limits::RECEIPT_TIME));
-    if desk.held.keep(id, admission, HeldFor::Refund, until) {
-        return Ok(json);
+    match desk.held.keep(id, admission, HeldFor::Refund, until) {
+        Ok(()) => Ok(told),
+        Err(admission) => json(&admission, Vec::new()),
     }
-    Err(super::permit::full())
 }
 
 impl Told<'_> {

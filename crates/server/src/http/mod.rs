@@ -12,13 +12,9 @@ mod reply;
 mod route;
 mod tried;
 
-use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
-use http::Request;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
@@ -75,14 +71,9 @@ impl Door for HttpDoor {
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
         let (door, busy) = (self.clone(), Busy::default());
-        let counted = busy.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (door, answering) = (door.clone(), counted.begin());
-            async move {
-                let reply = door.respond(request, visitor).await;
-                drop(answering);
-                Ok::<_, Infallible>(reply)
-            }
+        let service = busy.counting(move |request| {
+            let door = door.clone();
+            async move { door.respond(request, visitor).await }
         });
         let builder = self.builder();
         let stream = TokioIo::new(Idle::new(stream, limits::HTTP_IDLE_TIME));

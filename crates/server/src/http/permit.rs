@@ -1,6 +1,7 @@
 //! What is held for callers: permits (`acquire`, `renew`, `release`) and receipts (`refund`).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -55,7 +56,7 @@ pub(super) async fn acquire(
     let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Acquire)?;
     let lease = lease(wanted.lease_ms)?;
     let admitting = desk.gate.admit(&wanted.ask());
-    let mut admission = admitting.await;
+    let admission = admitting.await;
     notes.admission(&admission);
     let mut told = Told { answer: Answer::of(&admission), more: Vec::new(), lease_us: None };
     if !admission.verdict().passes() {
@@ -66,36 +67,40 @@ pub(super) async fn acquire(
     told.lease_us = Some(lease.get());
     let json = told.to_json()?;
     let until = desk.gate.now().after(lease);
-    if desk.held.is_full() {
+    if let Err(mut admission) = desk.held.keep(id, admission, HeldFor::Permit, until) {
         // Nothing has happened, then.
         admission.refund().await;
-        return Err(full());
-    }
-    if !desk.held.keep(id, admission, HeldFor::Permit, until) {
         return Err(full());
     }
     Ok(reply::with_type(json, "application/json"))
 }
 
 /// `POST /v1/renew`: holds a permit for longer.
-pub(super) async fn renew(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
+pub(super) async fn renew(
+    desk: &Arc<Desk>,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Reply, Problem> {
     let named: Named<'_> = body::read(headers, body)?;
     let lease = lease(named.lease_ms)?;
     let lapsed = || Problem::new(StatusCode::NOT_FOUND, "no such permit is held: acquire another");
     let id: Id = named.permit.parse().map_err(|_| lapsed())?;
     let mut admission = desk.held.take(id, HeldFor::Permit, desk.gate.now()).ok_or_else(lapsed)?;
-    let renewed = admission.renew().await;
-    let lease = shortest(desk, &admission, lease);
-    // Should the store not have answered, the permit is held as it was.
-    let is_held = *renewed.as_ref().unwrap_or(&true);
-    let until = desk.gate.now().after(lease);
-    if is_held && !desk.held.keep(id, admission, HeldFor::Permit, until) {
-        return Err(full());
-    }
-    match renewed {
-        Ok(true) => Ok(reply::json(&json!({ "held": true, "lease_us": lease.get() }))),
-        Ok(false) => Err(lapsed()),
-        Err(error) => Err(Problem::new(
+    let desk = Arc::clone(desk);
+    let renewed = to_its_end(async move {
+        let renewed = admission.renew().await;
+        let lease = shortest(&desk, &admission, lease);
+        // Should the store not have answered, the permit is held as it was.
+        if *renewed.as_ref().unwrap_or(&true) {
+            let until = desk.gate.now().after(lease);
+            desk.held.keep_on(id, admission, HeldFor::Permit, until);
+        }
+        (renewed, lease)
+    });
+    match renewed.await? {
+        (Ok(true), lease) => Ok(reply::json(&json!({ "held": true, "lease_us": lease.get() }))),
+        (Ok(false), _) => Err(lapsed()),
+        (Err(error), _) => Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             format!("the store did not renew it, try again: {error}"),
         )),
@@ -114,7 +119,7 @@ pub(super) async fn release(
     // To release what is released already does no harm.
     let is_released = held.is_some();
     if let (Some(mut admission), Some(cost)) = (held, named.cost) {
-        admission.set_cost(cost).await;
+        to_its_end(async move { admission.set_cost(cost).await }).await?;
     }
     Ok(reply::json(&json!({ "released": is_released })))
 }
@@ -130,9 +135,20 @@ pub(super) async fn refund(
     let held = held.and_then(|id| desk.held.take(id, HeldFor::Refund, desk.gate.now()));
     let is_refunded = held.is_some();
     if let Some(mut admission) = held {
-        admission.refund().await;
+        to_its_end(async move { admission.refund().await }).await?;
     }
     Ok(reply::json(&json!({ "refunded": is_refunded })))
+}
+
+/// Does it even if the caller goes away meanwhile: what was taken off the shelf is neither lost nor
+/// given back by accident.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Problem> {
+    let failed = |error: tokio::task::JoinError| {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+    };
+    tokio::spawn(work).await.map_err(failed)
 }
 
 /// The calls of these that understand a body.

@@ -138,7 +138,7 @@ impl HttpDoor {
             Route::Check => check::check(desk, headers, &body, notes).await,
             Route::Peek => check::peek(desk, headers, &body, notes).await,
             Route::Acquire => permit::acquire(desk, headers, &body, notes).await,
-            Route::Renew => permit::renew(desk, headers, &body).await,
+            Route::Renew => permit::renew(&self.desk, headers, &body).await,
             Route::Release => permit::release(desk, headers, &body).await,
             Route::Refund => permit::refund(desk, headers, &body).await,
             Route::ForwardAuth => Ok(forward::forwarded(desk, &head, visitor, notes).await),

@@ -1,9 +1,13 @@
 //! Whether anything is asked on a connection: who stops waits for that, and not for silent peers.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::service::{Service, service_fn};
 use tokio::time::timeout;
 
 use crate::limits;
@@ -14,11 +18,36 @@ pub(crate) struct Busy(Arc<AtomicUsize>);
 
 /// A request that is being answered, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Answering(Arc<AtomicUsize>);
+struct Answering(Arc<AtomicUsize>);
 
 impl Busy {
+    /// A service that counts what it is asked until that is answered.
+    pub(crate) fn counting<F, B>(
+        &self,
+        respond: impl Fn(Request<Incoming>) -> F + 'static,
+    ) -> impl Service<
+        Request<Incoming>,
+        Response = Response<B>,
+        Error = Infallible,
+        Future: Send + 'static,
+    > + 'static
+    where
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Body + 'static,
+    {
+        let busy = self.clone();
+        service_fn(move |request| {
+            let (answering, response) = (busy.begin(), respond(request));
+            async move {
+                let response = response.await;
+                drop(answering);
+                Ok(response)
+            }
+        })
+    }
+
     /// There is a request more.
-    pub(crate) fn begin(&self) -> Answering {
+    fn begin(&self) -> Answering {
         self.0.fetch_add(1, Ordering::Relaxed);
         Answering(Arc::clone(&self.0))
     }

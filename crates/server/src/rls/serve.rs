@@ -3,7 +3,6 @@
 //! A connection is closed after a while, in good order, so that Envoy opens another: that is how
 //! a server that has just been started gets its share of the load.
 
-use std::convert::Infallible;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use std::time::Duration;
 use http::{Request, Response, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
-use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tonic::Status;
 use tonic::body::Body;
@@ -153,14 +151,9 @@ impl Door for RlsDoor {
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
         let (door, busy) = (self.clone(), Busy::default());
-        let counted = busy.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (door, answering) = (door.clone(), counted.begin());
-            async move {
-                let response = door.respond(request, visitor).await;
-                drop(answering);
-                Ok::<_, Infallible>(response)
-            }
+        let service = busy.counting(move |request| {
+            let door = door.clone();
+            async move { door.respond(request, visitor).await }
         });
         let stream = TokioIo::new(Idle::new(stream, limits::RLS_IDLE_TIME));
         let mut connection = pin!(builder().serve_connection(stream, service));

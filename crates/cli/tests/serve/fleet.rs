@@ -1,0 +1,81 @@
+//! Servers that share a Redis: one limit for all of them at every door, also when it is away.
+
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use serde_json::Value;
+use tidegate_testbed::{Http, Server, until};
+
+use crate::stand::{Door, SOON, Talk, Tidegate, connected, policy};
+
+fn on(redis: &Server, policy: &str) -> Tidegate {
+    Tidegate::start(policy, &["--store", &redis.url()]).unwrap()
+}
+
+fn post(server: &Tidegate, path: &str, body: &str) -> (u16, Value) {
+    let told = Http::post(server.http, path, body).unwrap();
+    (told.status, serde_json::from_slice(&told.body).unwrap())
+}
+
+/// What a counter stands at, over all its labels.
+fn counted(server: &Tidegate, name: &str) -> u64 {
+    let told = Http::get(server.http, "/metrics").unwrap().text();
+    let of_it = told.lines().filter(|line| line.starts_with(name));
+    of_it.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn servers_on_one_redis_count_together_at_every_door() {
+    let redis = Server::start().unwrap();
+    let servers = [on(&redis, &policy(6)), on(&redis, &policy(6))];
+    for door in Door::ALL {
+        let mut talks = servers.each_ref().map(|server| Talk::open(server, door).unwrap());
+        let passed: Vec<bool> = (0..10).map(|turn| talks[turn % 2].ask().unwrap()).collect();
+        assert_eq!(passed, [[true; 6].as_slice(), &[false; 4]].concat(), "{door:?}");
+        assert_eq!(servers[0].remaining(door), 0);
+    }
+}
+
+#[test]
+fn while_redis_is_away_every_door_answers_and_says_so() {
+    let mut redis = Server::start().unwrap();
+    let server = on(&redis, &policy(1_000));
+    let mut talks = Door::ALL.map(|door| Talk::open(&server, door).unwrap());
+    assert!(talks.each_mut().map(|talk| talk.ask().unwrap()).iter().all(|it| *it));
+    assert_eq!(counted(&server, "tidegate_fallback_decisions_total"), 0);
+    redis.kill();
+    assert!(talks.each_mut().map(|talk| talk.ask().unwrap()).iter().all(|it| *it));
+    assert_eq!(counted(&server, "tidegate_fallback_decisions_total"), 3);
+    redis.restart().unwrap();
+    until(SOON, "Redis decides again", || {
+        let before = counted(&server, "tidegate_fallback_decisions_total");
+        talks[0].ask().unwrap();
+        before == counted(&server, "tidegate_fallback_decisions_total")
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_permit_whose_renewal_is_not_waited_for_stays_held() {
+    let redis = Server::start().unwrap();
+    let one = "rules: [{ name: jobs, algorithm: concurrency, limit: 1 in flight, lease: 10min }]";
+    let patient = ["--store", &redis.url(), "--store-deadline", "5s"];
+    let server = Tidegate::start(one, &patient).unwrap();
+    let (_, told) = post(&server, "/v1/acquire", "{}");
+    let renew = serde_json::json!({ "permit": told["permit"] }).to_string();
+
+    redis.pause();
+    let mut caller = connected(server.http).unwrap();
+    let head = "POST /v1/renew HTTP/1.1\r\nhost: a\r\ncontent-length: ";
+    write!(caller, "{head}{}\r\n\r\n{renew}", renew.len()).unwrap();
+    // Until it is under way.
+    caller.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    assert!(caller.read(&mut [0]).is_err(), "Redis answers nothing");
+    drop(caller);
+    redis.resume();
+
+    until(SOON, "it can be renewed", || post(&server, "/v1/renew", &renew).0 == 200).unwrap();
+    assert_eq!(post(&server, "/v1/acquire", "{}").1["verdict"], "deny", "it is held");
+    assert_eq!(post(&server, "/v1/release", &renew).1["released"], true);
+    assert_eq!(post(&server, "/v1/acquire", "{}").1["verdict"], "allow");
+}
