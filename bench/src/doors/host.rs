@@ -78,12 +78,21 @@ impl Host {
 pub(super) fn prepare() -> Result<()> {
     let cores = std::thread::available_parallelism()?.get();
     ensure!(cores > LOAD_CORE, "needs two cores: one for the server, one for the load");
-    let mut own = CpuSet::new();
-    own.set(LOAD_CORE);
-    sched_setaffinity(None, &own).context("cannot choose a core")?;
+    run_on(LOAD_CORE)?;
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
         .context("cannot raise the limit of open files")
+}
+
+/// Puts this thread where servers run.
+pub(super) fn run_on_server_core() -> Result<()> {
+    run_on(SERVER_CORE)
+}
+
+fn run_on(core: usize) -> Result<()> {
+    let mut own = CpuSet::new();
+    own.set(core);
+    sched_setaffinity(None, &own).context("cannot choose a core")
 }
 
 const SERVER_CORE: usize = 0;

@@ -76,5 +76,8 @@ const ABOUT: &str = "`tidegate serve` beside Redis 7, redis-cell 0.2.2 in Redis,
     core the server used: where that is far below 100 %, the load or another program was the \
     ceiling. \
     Latency runs from when a request was due, at half of what the server had just shown that it \
-    can do. \
+    can do; tails are those of each tenth of a second, of which the median counts, because a \
+    virtual machine loses its cores for milliseconds at a time: the tail of all requests together \
+    stands beside it, and a loop on the server's core that answers at once, without any server, \
+    shows what is the machine's own. \
     Quiet connections have asked once.";

@@ -3,6 +3,8 @@
 //! Times are whole microseconds. A field that does not apply is null, never zero: a request that no
 //! limit is for has no `remaining`.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use tidegate_core::{Decision, Verdict};
 use tidegate_gate::{Admission, Reason, Unit};
@@ -22,7 +24,7 @@ pub struct Answer<'a> {
 /// What one limit said of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RuleAnswer<'a> {
-    name: String,
+    name: Cow<'a, str>,
     decision: Decision,
     cost: u32,
     window_us: u64,
@@ -84,7 +86,7 @@ impl<'a> Answer<'a> {
 impl<'a> RuleAnswer<'a> {
     fn of(limit: &tidegate_gate::Answer<'a>) -> RuleAnswer<'a> {
         RuleAnswer {
-            name: limit.name(),
+            name: named(limit),
             decision: limit.decision,
             cost: limit.cost,
             window_us: limit.window.get(),
@@ -148,6 +150,11 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::TooManyLimits => "too-many-limits",
         Reason::Unlimited => "unlimited",
     }
+}
+
+/// The limit's name; most are called as their rule is.
+fn named<'a>(limit: &tidegate_gate::Answer<'a>) -> Cow<'a, str> {
+    if limit.part.is_empty() { limit.rule.into() } else { limit.name().into() }
 }
 
 fn unit_name(unit: &Unit) -> &str {

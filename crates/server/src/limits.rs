@@ -93,7 +93,7 @@ pub(crate) const RESP_COMMAND_BYTES_MAX: usize = 64 << 10;
 pub(crate) const RESP_INLINE_BYTES_MAX: usize = 4 << 10;
 
 /// Bytes taken from a connection at once: a pipeline of 64 commands is a third of that.
-pub(crate) const RESP_READ_BYTES_MAX: usize = 16 << 10;
+pub(crate) const READ_BYTES_MAX: usize = 16 << 10;
 
 /// Commands that one connection gets answered before others have their turn.
 pub(crate) const RESP_TURN_COMMANDS_MAX: usize = 512;

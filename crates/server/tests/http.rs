@@ -2,10 +2,14 @@
 
 mod world;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tidegate_core::Span;
 use tidegate_server::{Ended, Guard, Tokens};
-use tidegate_testbed::Http;
+use tidegate_testbed::{Http, HttpAnswer};
 
 use crate::world::{World, answer};
 
@@ -53,6 +57,69 @@ fn a_batch_has_one_answer_each() {
     let verdicts: Vec<&Value> =
         told["answers"].as_array().expect("a list").iter().map(|it| &it["verdict"]).collect();
     assert_eq!(verdicts, ["allow", "deny", "allow"]);
+}
+
+/// `POST`s a check as most clients do, with other fields if they are given.
+fn checking(fields: &str, body: &str) -> String {
+    let length = body.len();
+    format!("POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n{fields}\r\n{body}")
+}
+
+#[test]
+fn checks_are_answered_alike_whoever_reads_them() {
+    let (usual, other) = (World::new(POLICY), World::new(POLICY));
+    let mut talks = [&usual, &other].map(|world| Http::connect(world.http()).expect("it listens"));
+    for body in ["{}", r#"{"cost":2,"headers":{"a":["b","c"]}}"#, "{", r#"{"cost":-1}"#, "{}"] {
+        let [quickly, slowly] = [("accept", "*/*"), ("upgrade", "none")].map(|field| {
+            let at = usize::from(field.0 == "upgrade");
+            let told = talks[at].send("POST", "/v1/check", &[field], body.as_bytes());
+            told.expect("an answer")
+        });
+        assert_eq!((quickly.status, quickly.text()), (slowly.status, slowly.text()));
+        let names = |told: &HttpAnswer| {
+            let mut names: Vec<String> = told.headers.iter().map(|it| it.0.clone()).collect();
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(names(&quickly), names(&slowly), "{body}");
+    }
+}
+
+#[test]
+fn what_is_sent_together_is_answered_in_order() {
+    let world = World::new(POLICY);
+    let mut stream = TcpStream::connect(("127.0.0.1", world.http())).expect("it listens");
+    let look = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+    let check = checking("", "{}");
+    let last = checking("connection: close\r\n", "{}");
+    write!(stream, "{check}{check}{look}{check}{last}").expect("it listens");
+    let mut told = String::new();
+    stream.read_to_string(&mut told).expect("it ends by itself");
+    let told: Vec<&str> = told.split("HTTP/1.1 200 OK").skip(1).collect();
+    let left = |count: u8| format!(r#"{{"verdict":"allow","limit":3,"remaining":{count},"#);
+    let expected = [&left(2), &left(1), "alive", &left(0), r#"{"verdict":"deny""#];
+    assert_eq!(told.len(), expected.len(), "{told:?}");
+    for (told, expected) in told.iter().zip(expected) {
+        assert!(told.contains(expected), "{expected}: {told}");
+    }
+}
+
+#[test]
+fn a_body_may_come_later_than_its_head() {
+    let world = World::new(POLICY);
+    let mut stream = TcpStream::connect(("127.0.0.1", world.http())).expect("it listens");
+    for pieces in [["{", "}"], ["", "{}"]] {
+        let whole = checking("", "{}");
+        let head = whole.strip_suffix("{}").expect("it ends with its body");
+        write!(stream, "{head}{}", pieces[0]).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a time");
+        assert!(stream.read(&mut [0]).is_err(), "there is nothing to answer yet");
+        stream.set_read_timeout(None).expect("no time");
+        stream.write_all(pieces[1].as_bytes()).expect("it listens");
+        let mut told = vec![0; 4_096];
+        let len = stream.read(&mut told).expect("an answer");
+        assert!(told[..len].starts_with(b"HTTP/1.1 200 OK\r\n"));
+    }
 }
 
 #[test]

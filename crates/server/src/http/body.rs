@@ -1,8 +1,8 @@
 //! Bodies of requests: whole, in time, and not too long.
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use serde::Deserialize;
@@ -46,7 +46,20 @@ pub(super) fn read<'b, T: Deserialize<'b>>(
     headers: &http::HeaderMap,
     body: &'b [u8],
 ) -> Result<T, Problem> {
-    let media_type = headers.get(CONTENT_TYPE).map_or(&b"application/json"[..], |it| it.as_bytes());
+    read_as(media_type(headers), body)
+}
+
+/// Of which type a body is said to be.
+pub(super) fn media_type(headers: &http::HeaderMap) -> Option<&[u8]> {
+    headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes)
+}
+
+/// The same, of a body that is said to be of this type.
+pub(super) fn read_as<'b, T: Deserialize<'b>>(
+    media_type: Option<&[u8]>,
+    body: &'b [u8],
+) -> Result<T, Problem> {
+    let media_type = media_type.unwrap_or(b"application/json");
     let essence = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     if !essence.eq_ignore_ascii_case(b"application/json") {
         let wrong = "send `content-type: application/json`";

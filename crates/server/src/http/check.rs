@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use http::{HeaderMap, StatusCode};
-use serde::ser::SerializeMap as _;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use tidegate_gate::{Admission, Admit, Gate, Request};
 
-use super::body;
 use super::field::{self, Whole};
 use super::reply::{self, Problem, Reply};
-use crate::answer::Answer;
+use super::{body, json};
+use crate::answer::{Answer, Value};
 use crate::ask::Ask;
 use crate::desk::{Desk, HeldFor};
 use crate::limits;
@@ -60,14 +60,6 @@ pub(super) enum Call {
 /// A map whose order and repetitions are kept.
 #[derive(Debug, Default)]
 struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
-
-/// An answer, and what is held for the caller.
-#[derive(Debug)]
-pub(super) struct Told<'a> {
-    pub(super) answer: Answer<'a>,
-    pub(super) more: Vec<(&'static str, String)>,
-    pub(super) lease_us: Option<u64>,
-}
 
 impl<'a> Wanted<'a> {
     /// Refuses what belongs to another call than this.
@@ -128,7 +120,21 @@ pub(super) async fn check(
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
-    each(desk, headers, body, notes, Gate::admit, Receipts::Given).await
+    let mut out = Vec::new();
+    decide(desk, body::media_type(headers), body, notes, &mut out).await?;
+    Ok(reply::with_type(out, "application/json"))
+}
+
+/// The same, written to `out`. A problem is known before anything is charged.
+pub(super) async fn decide(
+    desk: &Desk,
+    media_type: Option<&[u8]>,
+    body: &[u8],
+    notes: &mut Notes<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Problem> {
+    let wanted = body::read_as::<Wanted<'_>>(media_type, body)?.of(Call::Check)?;
+    each(desk, &wanted, notes, Gate::admit, Receipts::Given, out).await
 }
 
 /// `POST /v1/peek`: what `check` would say; charges nothing.
@@ -138,7 +144,10 @@ pub(super) async fn peek(
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
-    each(desk, headers, body, notes, Gate::peek, Receipts::None).await
+    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Check)?;
+    let mut out = Vec::new();
+    each(desk, &wanted, notes, Gate::peek, Receipts::None, &mut out).await?;
+    Ok(reply::with_type(out, "application/json"))
 }
 
 /// Whether what was decided can be given back.
@@ -151,22 +160,31 @@ enum Receipts {
 /// Asks about each request of a body, one after the other.
 async fn each(
     desk: &Desk,
-    headers: &HeaderMap,
-    body: &[u8],
+    wanted: &Wanted<'_>,
     notes: &mut Notes<'_>,
     decide: fn(&Gate, &dyn Request) -> Admit,
     receipts: Receipts,
-) -> Result<Reply, Problem> {
-    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Check)?;
-    let mut told_all = Vec::new();
-    for one in wanted.all()? {
+    out: &mut Vec<u8>,
+) -> Result<(), Problem> {
+    let (all, is_batch) = (wanted.all()?, wanted.checks.is_some());
+    out.reserve(json::ANSWER_BYTES);
+    if is_batch {
+        out.extend_from_slice(b"{\"answers\":[");
+    }
+    for (at, one) in all.iter().enumerate() {
         let deciding = decide(&desk.gate, &one.ask());
         let admission = deciding.await;
         notes.admission(&admission);
+        if at != 0 {
+            out.push(b',');
+        }
         let wants_receipt = one.receipt == Some(true) && receipts == Receipts::Given;
-        told_all.push(told(desk, wants_receipt, admission)?);
+        tell(desk, wants_receipt, admission, out);
     }
-    Ok(in_shape(&wanted, &told_all))
+    if is_batch {
+        out.extend_from_slice(b"]}");
+    }
+    Ok(())
 }
 
 /// `POST /v1/reset`: makes what a request is counted under fresh.
@@ -179,63 +197,19 @@ pub(super) async fn reset(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Resu
     Ok(reply::json(&serde_json::json!({ "reset": names })))
 }
 
-/// One admission as JSON. With a receipt it is kept, so that it can be given back; where there is
+/// Writes one admission. With a receipt it is kept, so that it can be given back; where there is
 /// no room for that, the decision stands and is told without one.
-fn told(desk: &Desk, wants_receipt: bool, admission: Admission) -> Result<Vec<u8>, Problem> {
-    let json = |admission: &Admission, more| {
-        Told { answer: Answer::of(admission), more, lease_us: None }.to_json()
-    };
+fn tell(desk: &Desk, wants_receipt: bool, admission: Admission, out: &mut Vec<u8>) {
     if !wants_receipt || !admission.verdict().passes() {
-        return json(&admission, Vec::new());
+        return json::write(out, &Answer::of(&admission), &[]);
     }
-    let id = crate::desk::Id::random();
-    let told = json(&admission, vec![("receipt", id.to_string())])?;
+    let (id, before) = (crate::desk::Id::random(), out.len());
+    json::write(out, &Answer::of(&admission), &[("receipt", Value::Text(&id.to_string()))]);
     let until = desk.gate.now().after(super::permit::span(limits::RECEIPT_TIME));
-    match desk.held.keep(id, admission, HeldFor::Refund, until) {
-        Ok(()) => Ok(told),
-        Err(admission) => json(&admission, Vec::new()),
+    if let Err(admission) = desk.held.keep(id, admission, HeldFor::Refund, until) {
+        out.truncate(before);
+        json::write(out, &Answer::of(&admission), &[]);
     }
-}
-
-impl Told<'_> {
-    pub(super) fn to_json(&self) -> Result<Vec<u8>, Problem> {
-        let failed = |error: serde_json::Error| {
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
-        };
-        serde_json::to_vec(self).map_err(failed)
-    }
-}
-
-impl Serialize for Told<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (name, value) in self.answer.fields() {
-            map.serialize_entry(name, &value)?;
-        }
-        for (name, value) in &self.more {
-            map.serialize_entry(name, value)?;
-        }
-        if let Some(lease_us) = self.lease_us {
-            map.serialize_entry("lease_us", &lease_us)?;
-        }
-        map.end()
-    }
-}
-
-/// One answer as it is, several as a list.
-fn in_shape(wanted: &Wanted<'_>, told: &[Vec<u8>]) -> Reply {
-    if wanted.checks.is_none() {
-        return reply::with_type(told.concat(), "application/json");
-    }
-    let mut body = b"{\"answers\":[".to_vec();
-    for (at, answer) in told.iter().enumerate() {
-        if at != 0 {
-            body.push(b',');
-        }
-        body.extend_from_slice(answer);
-    }
-    body.extend_from_slice(b"]}");
-    reply::with_type(body, "application/json")
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
@@ -246,22 +220,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
 
 struct PairsVisitor;
 
-impl<'de> serde::de::Visitor<'de> for PairsVisitor {
+impl<'de> Visitor<'de> for PairsVisitor {
     type Value = Pairs<'de>;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a map of names to texts, or to lists of them")
     }
 
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
         let mut pairs = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
-            match map.next_value()? {
-                OneOrMore::One(value) => pairs.push((name, value)),
-                OneOrMore::More(values) => {
-                    pairs.extend(values.into_iter().map(|Text(value)| (name.clone(), value)));
-                }
-            }
+            map.next_value_seed(Values { name, pairs: &mut pairs })?;
         }
         Ok(Pairs(pairs))
     }
@@ -271,9 +240,41 @@ impl<'de> serde::de::Visitor<'de> for PairsVisitor {
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMore<'a> {
-    One(#[serde(borrow)] Cow<'a, str>),
-    More(#[serde(borrow)] Vec<Text<'a>>),
+/// What a name is given: one text, or a list of them.
+struct Values<'p, 'a> {
+    name: Cow<'a, str>,
+    pairs: &'p mut Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+impl<'de> DeserializeSeed<'de> for Values<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Values<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a text, or a list of them")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<(), E> {
+        self.pairs.push((self.name, text.into()));
+        Ok(())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.pairs.push((self.name, text.to_owned().into()));
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(Text(value)) = list.next_element()? {
+            self.pairs.push((self.name.clone(), value));
+        }
+        Ok(())
+    }
 }

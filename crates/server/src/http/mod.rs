@@ -1,16 +1,21 @@
 //! The HTTP door: decisions as JSON, answers for proxies, and what operators look at.
 //!
-//! One connection is served at a time, HTTP/1.1 or HTTP/2 by what its first bytes say.
+//! A connection is served by [`quick`] until it asks for anything but a check, and then by the
+//! general-purpose stack: HTTP/1.1, or HTTP/2 by what its first bytes say.
 
 mod body;
 mod check;
 mod field;
 mod forward;
+mod json;
 mod operate;
 mod permit;
+mod quick;
 mod reply;
+mod rewound;
 mod route;
 mod tried;
+mod usual;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,6 +23,7 @@ use std::sync::Arc;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
+use self::rewound::Rewound;
 pub use self::tried::read_body;
 use crate::auth::Visitor;
 use crate::desk::Desk;
@@ -51,6 +57,8 @@ impl HttpDoor {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
+            // Answers are short: one piece costs the system less than two.
+            .writev(false)
             .timer(TokioTimer::new())
             .header_read_timeout(self.desk.bounds.http_head_time)
             .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
@@ -70,13 +78,16 @@ impl Door for HttpDoor {
     const OFFER: Offer = Offer::Http;
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
+        let mut stream = Idle::new(stream, self.desk.bounds.http_head_time);
+        let Some(first) = quick::serve(self, &mut stream, visitor, &stop).await else { return };
+        stream.set_patience(limits::HTTP_IDLE_TIME);
         let (door, busy) = (self.clone(), Busy::default());
         let service = busy.counting(move |request| {
             let door = door.clone();
             async move { door.respond(request, visitor).await }
         });
         let builder = self.builder();
-        let stream = TokioIo::new(Idle::new(stream, limits::HTTP_IDLE_TIME));
+        let stream = TokioIo::new(Rewound::new(first, stream));
         let mut connection = pin!(builder.serve_connection(stream, service));
         // How a connection ends is its client's business: there is nobody to tell.
         tokio::select! {

@@ -10,11 +10,11 @@ use serde_json::json;
 use tidegate_core::Span;
 use tidegate_gate::Admission;
 
-use super::body;
-use super::check::{Call, Told, Wanted};
+use super::check::{Call, Wanted};
 use super::field::{self, Whole};
 use super::reply::{self, Problem, Reply};
-use crate::answer::Answer;
+use super::{body, json};
+use crate::answer::{Answer, Value};
 use crate::desk::{Desk, HeldFor, Id};
 use crate::limits;
 use crate::trace::Notes;
@@ -58,21 +58,22 @@ pub(super) async fn acquire(
     let admitting = desk.gate.admit(&wanted.ask());
     let admission = admitting.await;
     notes.admission(&admission);
-    let mut told = Told { answer: Answer::of(&admission), more: Vec::new(), lease_us: None };
+    let mut out = Vec::with_capacity(json::ANSWER_BYTES);
     if !admission.verdict().passes() {
-        return Ok(reply::with_type(told.to_json()?, "application/json"));
+        json::write(&mut out, &Answer::of(&admission), &[]);
+        return Ok(reply::with_type(out, "application/json"));
     }
     let (id, lease) = (Id::random(), shortest(desk, &admission, lease));
-    told.more.push(("permit", id.to_string()));
-    told.lease_us = Some(lease.get());
-    let json = told.to_json()?;
+    let (name, lease_us) = (id.to_string(), Value::Number(lease.get()));
+    let more = [("permit", Value::Text(&name)), ("lease_us", lease_us)];
+    json::write(&mut out, &Answer::of(&admission), &more);
     let until = desk.gate.now().after(lease);
     if let Err(mut admission) = desk.held.keep(id, admission, HeldFor::Permit, until) {
         // Nothing has happened, then.
         admission.refund().await;
         return Err(full());
     }
-    Ok(reply::with_type(json, "application/json"))
+    Ok(reply::with_type(out, "application/json"))
 }
 
 /// `POST /v1/renew`: holds a permit for longer.

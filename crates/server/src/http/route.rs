@@ -1,6 +1,7 @@
 //! Which request is for what, and who may ask it.
 
 use bytes::Bytes;
+use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
@@ -83,7 +84,7 @@ impl Route {
     }
 
     /// What its span is called; what only operators look at has none.
-    const fn span(self) -> Option<&'static str> {
+    pub(super) const fn span(self) -> Option<&'static str> {
         Some(match self {
             Route::Acquire => "acquire",
             Route::AuthRequest => "auth-request",
@@ -123,7 +124,8 @@ impl HttpDoor {
     async fn answer(&self, request: Request<Incoming>, visitor: Visitor) -> Result<Reply, Problem> {
         let (head, body) = request.into_parts();
         let route = Route::find(&head.method, head.uri.path())?;
-        self.let_in(route, &head.headers, visitor)?;
+        let said = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
+        self.let_in(route, said(TOKEN_HEADER), said(AUTHORIZATION.as_str()), visitor)?;
         let desk = &*self.desk;
         let body =
             if route.is_forwarded() { Bytes::new() } else { body::whole(desk, body).await? };
@@ -166,17 +168,16 @@ impl HttpDoor {
         reply
     }
 
-    /// Refuses those who may not ask for it.
-    fn let_in(
+    /// Refuses those who may not ask for it, by what they say in their headers.
+    pub(super) fn let_in(
         &self,
         route: Route,
-        headers: &http::HeaderMap,
+        own: Option<&[u8]>,
+        authorization: Option<&[u8]>,
         visitor: Visitor,
     ) -> Result<(), Problem> {
         let Some(wanted) = route.role() else { return Ok(()) };
-        let own = headers.get(TOKEN_HEADER).map(HeaderValue::as_bytes);
-        let usual =
-            || headers.get(http::header::AUTHORIZATION).and_then(|it| bearer(it.as_bytes()));
+        let usual = || authorization.and_then(bearer);
         let token = if route.is_forwarded() { own } else { own.or_else(usual) };
         match self.desk.guard.role(visitor, token) {
             Some(role) if wanted <= role => Ok(()),

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use tidegate_gate::Gate;
 
 use super::check::{Call, Wanted};
-use super::{body, operate, permit};
+use super::{body, json, operate, permit};
 use crate::answer::Answer;
 
 const POLICY: &str = "
@@ -40,8 +40,10 @@ fn look(wanted: &Wanted<'_>) {
     static GATE: OnceLock<Gate> = OnceLock::new();
     let gate = GATE.get_or_init(|| Gate::from_text(POLICY).expect("a good policy"));
     if let Ok(admission) = gate.peek(&wanted.ask()).ready() {
-        let told = serde_json::to_vec(&Answer::of(&admission));
-        assert!(told.is_ok(), "what was understood can be answered");
+        let (answer, mut told) = (Answer::of(&admission), Vec::new());
+        json::write(&mut told, &answer, &[]);
+        let expected = serde_json::to_vec(&answer).expect("what was understood can be answered");
+        assert!(told == expected, "both ways to write it are one");
     }
 }
 

@@ -25,6 +25,12 @@ impl<S: Stream> Idle<S> {
         Idle { stream, patience, is_alive: false, timer: Box::pin(sleep(patience)) }
     }
 
+    /// From now on it may be quiet for so long.
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+        self.timer.set(sleep(patience));
+    }
+
     /// Whether it has been quiet for too long.
     fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         while self.timer.as_mut().poll(context).is_ready() {

@@ -7,10 +7,13 @@ mod busy;
 mod idle;
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::auth::Visitor;
@@ -27,6 +30,21 @@ pub(crate) use self::idle::Idle;
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
+
+/// Takes what has arrived; false if that was the end. It meets the stack first, so that a
+/// connection on which nothing arrives needs no buffer.
+pub(crate) fn poll_more<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    context: &mut Context<'_>,
+    input: &mut Vec<u8>,
+) -> Poll<bool> {
+    let mut bytes = [MaybeUninit::uninit(); limits::READ_BYTES_MAX];
+    let mut bytes = ReadBuf::uninit(&mut bytes);
+    Pin::new(stream).poll_read(context, &mut bytes).map(|read| {
+        input.extend_from_slice(bytes.filled());
+        read.is_ok() && !bytes.filled().is_empty()
+    })
+}
 
 /// What talks to whoever is at the other end of a connection.
 pub(crate) trait Door: Clone + Send + Sync + 'static {

@@ -5,11 +5,10 @@
 //! the command.
 
 use std::future::poll_fn;
-use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
@@ -20,9 +19,10 @@ use super::turn::{Conversation, Ending};
 use super::waiting;
 use crate::desk::Desk;
 use crate::limits::{
-    FAREWELL_TIME, RESP_IDLE_CHECKS, RESP_LAST_TURNS_MAX, RESP_LAST_WAIT, RESP_READ_BYTES_MAX,
-    RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
+    FAREWELL_TIME, RESP_IDLE_CHECKS, RESP_LAST_TURNS_MAX, RESP_LAST_WAIT, RESP_SLOW_CHECKS,
+    RESP_WRITE_DEADLINE,
 };
+use crate::listen;
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::trace::{Ending as SpanEnding, Outcome};
@@ -143,16 +143,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
 
     /// Takes what has arrived.
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
-        let mut bytes = [MaybeUninit::uninit(); RESP_READ_BYTES_MAX];
-        let mut bytes = ReadBuf::uninit(&mut bytes);
-        match Pin::new(&mut self.stream).poll_read(context, &mut bytes) {
-            Poll::Ready(Ok(())) if !bytes.filled().is_empty() => {
-                self.input.extend_from_slice(bytes.filled());
-                Poll::Ready(Heard::Bytes)
-            }
-            Poll::Ready(_) => Poll::Ready(Heard::End),
-            Poll::Pending => Poll::Pending,
-        }
+        let more = listen::poll_more(&mut self.stream, context, &mut self.input);
+        more.map(|more| if more { Heard::Bytes } else { Heard::End })
     }
 
     /// Answers all that has been read; says so if that was the end.

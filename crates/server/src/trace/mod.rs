@@ -14,7 +14,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::Tick;
 use tokio::sync::mpsc;
 
@@ -78,13 +78,23 @@ impl Traces {
     /// A request that begins, from a caller that may say of which trace it is a part.
     #[inline]
     pub(crate) fn begin_of(&self, begun: Tick, headers: &HeaderMap) -> Traced {
-        self.0.as_ref().map_or_else(Traced::default, |on| on.begin(begun, Some(headers)))
+        let said = || headers.get(&TRACEPARENT).map(HeaderValue::as_bytes);
+        self.0
+            .as_ref()
+            .map_or_else(Traced::default, |on| on.begin(begun, said(), || parent(headers)))
+    }
+
+    /// The same, from a caller that says it at most once.
+    #[inline]
+    pub(crate) fn begin_by(&self, begun: Tick, said: Option<&[u8]>) -> Traced {
+        let parent = || said.and_then(Parent::read);
+        self.0.as_ref().map_or_else(Traced::default, |on| on.begin(begun, said, parent))
     }
 
     /// A request that begins, where nobody can say so.
     #[inline]
     pub(crate) fn begin(&self, begun: Tick) -> Traced {
-        self.0.as_ref().map_or_else(Traced::default, |on| on.begin(begun, None))
+        self.0.as_ref().map_or_else(Traced::default, |on| on.begin(begun, None, || None))
     }
 
     /// A request that has ended. Should there be no room for its span, that is dropped.
@@ -102,14 +112,18 @@ impl Traces {
 
 impl On {
     #[inline]
-    fn begin(&self, begun: Tick, headers: Option<&HeaderMap>) -> Traced {
+    fn begin(
+        &self,
+        begun: Tick,
+        said: Option<&[u8]>,
+        parent: impl FnOnce() -> Option<Parent>,
+    ) -> Traced {
         let is_drawn = self.share.draws();
-        let said = headers.and_then(|headers| headers.get(&TRACEPARENT));
         // What is not drawn is only looked at further if its caller may want it.
-        if !is_drawn && !said.is_some_and(|it| Parent::may_be_sampled(it.as_bytes())) {
+        if !is_drawn && !said.is_some_and(Parent::may_be_sampled) {
             return Traced::default();
         }
-        self.begin_slowly(begun, is_drawn, headers.and_then(parent))
+        self.begin_slowly(begun, is_drawn, parent())
     }
 
     #[cold]

@@ -1,0 +1,200 @@
+//! Answers usual requests itself, for as long as a connection asks nothing else.
+//!
+//! The general-purpose stack keeps buffers for every connection and polls each request twice; nine
+//! of ten requests need neither. Only decisions are answered here: with everything else, and with
+//! whatever is wrong, the connection is handed over with what has been read, for good.
+
+use std::fmt::Write as _;
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::task::Poll;
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+use tidegate_core::Tick;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::timeout;
+
+use super::route::Route;
+use super::usual::{self, Seen, Usual};
+use super::{HttpDoor, check};
+use crate::auth::Visitor;
+use crate::listen::{self, Stream};
+use crate::metrics::DoorName;
+use crate::stop::Stop;
+use crate::trace::{Ending, Outcome};
+
+/// Serves a connection. What was read and not answered, if the rest of it is for somebody else;
+/// nothing, if it has ended.
+pub(super) async fn serve<S: Stream>(
+    door: &HttpDoor,
+    stream: &mut S,
+    visitor: Visitor,
+    stop: &Stop,
+) -> Option<Vec<u8>> {
+    let mut asked = stop.clone();
+    let mut stopped = pin!(asked.asked());
+    let (mut input, mut turn) = (Vec::new(), Turn::default());
+    loop {
+        let heard = poll_fn(|context| {
+            if let Poll::Ready(more) = listen::poll_more(stream, context, &mut input) {
+                return Poll::Ready(if more { Heard::More } else { Heard::End });
+            }
+            // Who is silent holds no memory.
+            (input, turn.out, turn.body) = Default::default();
+            stopped.as_mut().poll(context).map(|()| Heard::Stop)
+        });
+        match heard.await {
+            Heard::More => {}
+            Heard::End => return None,
+            Heard::Stop => return Some(input),
+        }
+        while !input.is_empty() {
+            let used = turn.answer(door, &input, visitor, stop).await;
+            turn.send(stream).await.ok()?;
+            input.drain(..used);
+            if used == 0 && !is_completed(door, stream, &mut input, stop).await? {
+                return Some(input);
+            }
+        }
+    }
+}
+
+/// Waits for the rest of a usual request. False if it is none, or does not come in time; nothing if
+/// the connection has ended.
+async fn is_completed<S: Stream>(
+    door: &HttpDoor,
+    stream: &mut S,
+    input: &mut Vec<u8>,
+    stop: &Stop,
+) -> Option<bool> {
+    if usual::look(input) != Seen::Begun || stop.is_asked() {
+        return Some(false);
+    }
+    let more = poll_fn(|context| listen::poll_more(stream, context, input));
+    match timeout(door.desk.bounds.body_time, more).await {
+        Ok(more) => more.then_some(true),
+        Err(_) => Some(false),
+    }
+}
+
+/// What a connection waits for.
+enum Heard {
+    End,
+    More,
+    Stop,
+}
+
+/// Answers on their way out.
+#[derive(Debug, Default)]
+struct Turn {
+    out: Vec<u8>,
+    body: Vec<u8>,
+    date: Date,
+}
+
+impl Turn {
+    /// Answers all usual requests that `input` begins with; how many bytes they are.
+    async fn answer(
+        &mut self,
+        door: &HttpDoor,
+        input: &[u8],
+        visitor: Visitor,
+        stop: &Stop,
+    ) -> usize {
+        let mut used = 0;
+        // The last answer before a stop says that it is the last, which others know how to.
+        while !stop.is_asked()
+            && let Seen::Usual(usual) = usual::look(&input[used..])
+            && self.answer_one(door, &usual, visitor).await
+        {
+            used += usual.len;
+        }
+        used
+    }
+
+    /// Answers a request; false, and nothing has happened, if what is to be said is no decision.
+    async fn answer_one(&mut self, door: &HttpDoor, usual: &Usual<'_>, visitor: Visitor) -> bool {
+        let (route, desk) = (Route::Check, &*door.desk);
+        if door.let_in(route, usual.token, usual.authorization, visitor).is_err() {
+            return false;
+        }
+        let begun = desk.metrics.begun();
+        let mut traced = desk.traces.begin_by(begun, usual.traceparent);
+        self.body.clear();
+        let (notes, out) = (&mut traced.notes(), &mut self.body);
+        if check::decide(desk, usual.media_type, usual.body, notes, out).await.is_err() {
+            return false;
+        }
+        let ended = desk.metrics.answered(DoorName::Http, begun, 1);
+        desk.traces.end(traced, || {
+            let name = route.span().unwrap_or_default().into();
+            Ending { name, begun, ended, outcome: Outcome::Http { status: 200 } }
+        });
+        self.write(ended);
+        true
+    }
+
+    async fn send<S: Stream>(&mut self, stream: &mut S) -> io::Result<()> {
+        if !self.out.is_empty() {
+            stream.write_all(&self.out).await?;
+            stream.flush().await?;
+            self.out.clear();
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, now: Tick) {
+        const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
+            cache-control: no-store\r\ncontent-length: ";
+        self.out.reserve(HEAD.len() + DATE_BYTES + self.body.len());
+        self.out.extend_from_slice(HEAD);
+        let mut digits = itoa::Buffer::new();
+        self.out.extend_from_slice(digits.format(self.body.len()).as_bytes());
+        self.out.extend_from_slice(self.date.line_at(now).as_bytes());
+        self.out.extend_from_slice(&self.body);
+    }
+}
+
+/// The end of a head: the date, written anew once a second.
+#[derive(Debug, Default)]
+struct Date {
+    second: u64,
+    line: String,
+}
+
+impl Date {
+    fn line_at(&mut self, now: Tick) -> &str {
+        let second = now.get() / 1_000_000;
+        if second != self.second {
+            self.second = second;
+            self.line.clear();
+            let at = i64::try_from(second).ok().and_then(|it| Timestamp::from_second(it).ok());
+            let date = at.and_then(|at| PRINTER.timestamp_to_rfc9110_string(&at).ok());
+            let date = date.unwrap_or_default();
+            write!(self.line, "\r\ndate: {date}\r\n\r\n").expect("a text takes every text");
+        }
+        &self.line
+    }
+}
+
+static PRINTER: DateTimePrinter = DateTimePrinter::new();
+/// More than the rest of a head takes.
+const DATE_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_is_that_of_the_answer() {
+        let mut date = Date::default();
+        for (second, expected) in [
+            (784_111_777, "\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n"),
+            (784_111_778, "\r\ndate: Sun, 06 Nov 1994 08:49:38 GMT\r\n\r\n"),
+        ] {
+            assert_eq!(date.line_at(Tick::from_micros(second * 1_000_000 + 999_999)), expected);
+        }
+    }
+}
