@@ -149,4 +149,14 @@ mod tests {
             assert!(fuzz.join(format!("fuzz_targets/{target}.rs")).is_file(), "{target}");
         }
     }
+
+    #[test]
+    fn its_lock_file_is_current() {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/Cargo.toml");
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["metadata", "--locked", "--format-version", "1", "--manifest-path"]);
+        let told = command.arg(manifest).output().unwrap();
+        let said = String::from_utf8_lossy(&told.stderr);
+        assert!(told.status.success(), "run `cargo metadata` in `fuzz`, and commit: {said}");
+    }
 }

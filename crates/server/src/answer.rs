@@ -12,24 +12,24 @@ use tidegate_gate::{Admission, Reason, Unit};
 /// What was decided about a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Answer<'a> {
-    verdict: Verdict,
+    pub(crate) verdict: Verdict,
     /// The limit that speaks for all, if any limit was asked.
-    speaks: Option<Decision>,
-    reason: &'static str,
-    by: &'static str,
-    stopped_by: Option<&'a str>,
-    rules: Vec<RuleAnswer<'a>>,
+    pub(crate) speaks: Option<Decision>,
+    pub(crate) reason: &'static str,
+    pub(crate) by: &'static str,
+    pub(crate) stopped_by: Option<&'a str>,
+    pub(crate) rules: Vec<RuleAnswer<'a>>,
 }
 
 /// What one limit said of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RuleAnswer<'a> {
-    name: Cow<'a, str>,
-    decision: Decision,
-    cost: u32,
-    window_us: u64,
-    unit: &'a str,
-    is_shadow: bool,
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) decision: Decision,
+    pub(crate) cost: u32,
+    pub(crate) window_us: u64,
+    pub(crate) unit: &'a str,
+    pub(crate) is_shadow: bool,
 }
 
 /// The value of a field.

@@ -63,6 +63,10 @@ pub(crate) const HTTP_HEAD_BYTES_MAX: usize = 32 << 10;
 /// The same on HTTP/2, where it is the frames' own count.
 pub(crate) const HTTP2_HEAD_BYTES_MAX: u32 = 32 << 10;
 
+/// Bytes that a quiet connection keeps of each of its three buffers: those of a usual request need
+/// not be had anew for the next.
+pub(crate) const HTTP_QUIET_BYTES_MAX: usize = 1 << 10;
+
 /// A connection on which nothing comes and nothing goes is closed after this.
 pub(crate) const HTTP_IDLE_TIME: Duration = Duration::from_secs(75);
 

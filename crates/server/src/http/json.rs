@@ -1,46 +1,114 @@
 //! Answers as JSON, written straight into the body of the response.
 //!
-//! What serde makes of the same answer is the same to the byte, and takes three times as long.
+//! What serde makes of the same answer is the same to the byte, in six times as many steps: here
+//! whatever lies between two values is one constant.
 
-use crate::answer::{Answer, Field, Value};
+use tidegate_core::Verdict;
+
+use crate::answer::{Answer, Field, RuleAnswer, Value, verdict_name};
 
 /// About what one answer takes.
 pub(super) const ANSWER_BYTES: usize = 512;
 
 /// An answer as an object, and what else its caller is told.
 pub(super) fn write(out: &mut Vec<u8>, answer: &Answer<'_>, more: &[Field<'_>]) {
-    out.push(b'{');
-    for field in answer.fields().iter().chain(more) {
-        write_field(out, field);
+    put(out, b"{\"verdict\":\"");
+    out.extend_from_slice(verdict_name(answer.verdict).as_bytes());
+    match answer.speaks {
+        Some(decision) => {
+            put(out, b"\",\"limit\":");
+            write_number(out, decision.limit.into());
+            put(out, b",\"remaining\":");
+            write_number(out, decision.remaining.into());
+            put(out, b",\"reset_after_us\":");
+            write_number(out, decision.reset_after.get());
+        }
+        None => put(out, b"\",\"limit\":null,\"remaining\":null,\"reset_after_us\":null"),
     }
-    end(out, b'}');
+    write_times(out, answer.verdict);
+    put(out, b",\"reason\":\"");
+    out.extend_from_slice(answer.reason.as_bytes());
+    put(out, b"\",\"by\":\"");
+    out.extend_from_slice(answer.by.as_bytes());
+    match answer.stopped_by {
+        Some(name) => {
+            put(out, b"\",\"stopped_by\":");
+            write_text(out, name);
+            put(out, b",\"rules\":[");
+        }
+        None => put(out, b"\",\"stopped_by\":null,\"rules\":["),
+    }
+    for (at, rule) in answer.rules.iter().enumerate() {
+        if at != 0 {
+            out.push(b',');
+        }
+        write_rule(out, rule);
+    }
+    out.push(b']');
+    for (name, value) in more {
+        put(out, b",\"");
+        out.extend_from_slice(name.as_bytes());
+        put(out, b"\":");
+        match value {
+            Value::Number(number) => write_number(out, *number),
+            Value::Text(text) => write_text(out, text),
+            Value::Bool(_) | Value::Null | Value::Rules(_) => {
+                serde_json::to_writer(&mut *out, value).expect("a list of bytes takes every value");
+            }
+        }
+    }
+    out.push(b'}');
 }
 
-/// A name, a value, and a comma.
-fn write_field(out: &mut Vec<u8>, (name, value): &Field<'_>) {
-    out.push(b'"');
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
-    match value {
-        Value::Null => out.extend_from_slice(b"null"),
-        Value::Bool(true) => out.extend_from_slice(b"true"),
-        Value::Bool(false) => out.extend_from_slice(b"false"),
-        Value::Number(number) => {
-            out.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes());
+fn write_rule(out: &mut Vec<u8>, rule: &RuleAnswer<'_>) {
+    put(out, b"{\"name\":");
+    write_text(out, &rule.name);
+    put(out, b",\"verdict\":\"");
+    out.extend_from_slice(verdict_name(rule.decision.verdict).as_bytes());
+    put(out, b"\",\"limit\":");
+    write_number(out, rule.decision.limit.into());
+    put(out, b",\"remaining\":");
+    write_number(out, rule.decision.remaining.into());
+    put(out, b",\"reset_after_us\":");
+    write_number(out, rule.decision.reset_after.get());
+    write_times(out, rule.decision.verdict);
+    put(out, b",\"cost\":");
+    write_number(out, rule.cost.into());
+    put(out, b",\"window_us\":");
+    write_number(out, rule.window_us);
+    put(out, b",\"unit\":");
+    write_text(out, rule.unit);
+    if rule.is_shadow {
+        put(out, b",\"shadow\":true}");
+    } else {
+        put(out, b",\"shadow\":false}");
+    }
+}
+
+/// When to come back, and for how long it is held back.
+fn write_times(out: &mut Vec<u8>, verdict: Verdict) {
+    match verdict {
+        Verdict::Allow | Verdict::Never => put(out, b",\"retry_after_us\":null,\"delay_us\":null"),
+        Verdict::Deny { retry_after } => {
+            put(out, b",\"retry_after_us\":");
+            write_number(out, retry_after.get());
+            put(out, b",\"delay_us\":null");
         }
-        Value::Text(text) => write_text(out, text),
-        Value::Rules(rules) => {
-            out.push(b'[');
-            for rule in *rules {
-                out.push(b'{');
-                rule.fields().iter().for_each(|field| write_field(out, field));
-                end(out, b'}');
-                out.push(b',');
-            }
-            end(out, b']');
+        Verdict::Delay { by } => {
+            put(out, b",\"retry_after_us\":null,\"delay_us\":");
+            write_number(out, by.get());
         }
     }
-    out.push(b',');
+}
+
+/// A constant, of a length that the compiler knows.
+#[inline]
+fn put<const LEN: usize>(out: &mut Vec<u8>, constant: &[u8; LEN]) {
+    out.extend_from_slice(constant);
+}
+
+fn write_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 fn write_text(out: &mut Vec<u8>, text: &str) {
@@ -52,14 +120,6 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
     } else {
         serde_json::to_writer(out, text).expect("a list of bytes takes every text");
     }
-}
-
-/// Ends a list with what closes it, instead of the comma after its last item.
-fn end(out: &mut Vec<u8>, with: u8) {
-    if out.last() == Some(&b',') {
-        out.pop();
-    }
-    out.push(with);
 }
 
 #[cfg(test)]

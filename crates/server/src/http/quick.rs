@@ -20,6 +20,7 @@ use super::route::Route;
 use super::usual::{self, Seen, Usual};
 use super::{HttpDoor, check};
 use crate::auth::Visitor;
+use crate::limits;
 use crate::listen::{self, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
@@ -41,8 +42,12 @@ pub(super) async fn serve<S: Stream>(
             if let Poll::Ready(more) = listen::poll_more(stream, context, &mut input) {
                 return Poll::Ready(if more { Heard::More } else { Heard::End });
             }
-            // Who is silent holds no memory.
-            (input, turn.out, turn.body) = Default::default();
+            // Who is silent holds little memory.
+            for buffer in [&mut input, &mut turn.out, &mut turn.body] {
+                if limits::HTTP_QUIET_BYTES_MAX < buffer.capacity() {
+                    *buffer = Vec::new();
+                }
+            }
             stopped.as_mut().poll(context).map(|()| Heard::Stop)
         });
         match heard.await {
@@ -105,7 +110,8 @@ impl Turn {
     ) -> usize {
         let mut used = 0;
         // The last answer before a stop says that it is the last, which others know how to.
-        while !stop.is_asked()
+        while used < input.len()
+            && !stop.is_asked()
             && let Seen::Usual(usual) = usual::look(&input[used..])
             && self.answer_one(door, &usual, visitor).await
         {
