@@ -5,9 +5,9 @@ pub use tidegate_core::{
     UnknownKind, Verdict, decide_all,
 };
 pub use tidegate_store::{
-    Acquire, Answer, Ask, BuildError, ChangeError, Charge, Clock, Key, KeyTooLong, Keys, Limiter,
-    LimiterBuilder, ManualClock, MemoryStore, Pass, Rule, SystemClock, ToPolicy, TooManyRules,
-    WakeId,
+    Acquire, AcquireSlot, Answer, Ask, BuildError, ChangeError, Charge, Clock, Key, KeyTooLong,
+    Keys, Limiter, LimiterBuilder, ManualClock, MemoryStore, NoSlot, Pass, Rule, Shaper,
+    ShaperBuilder, Slot, SystemClock, ToPolicy, TooManyRules, WakeId,
 };
 
 /// Decisions by a policy file.
