@@ -1,7 +1,7 @@
 #![doc = include_str!("../../../docs/library.md")]
 
 pub use tidegate_core::{
-    Decision, Grains, Kind, Limit, Policy, Quota, QuotaError, Receipt, Span, State, Tick,
+    Credits, Decision, Grains, Kind, Limit, Policy, Quota, QuotaError, Receipt, Span, State, Tick,
     UnknownKind, Verdict, decide_all,
 };
 pub use tidegate_store::{
