@@ -21,6 +21,11 @@ pub use tidegate_tower as tower;
 #[cfg(feature = "redis")]
 pub use tidegate_redis as redis;
 
+/// The examples of the page about shaping, compiled and run.
+#[cfg(all(doctest, feature = "redis"))]
+#[doc = include_str!("../../../docs/shaping.md")]
+struct Shaping;
+
 /// The README's examples, compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
