@@ -41,8 +41,8 @@ impl Credits {
         };
         // The rate as a fraction in lowest terms: so many cells in so many ticks.
         let (cells, per) = (grains.tick(), grains.cell());
-        let saved = u128::from(cells) * u128::from(self.saved_for.get()) / u128::from(per);
-        let most = saved.saturating_add(u128::from(grains.burst()));
+        let unused = u128::from(cells) * u128::from(self.saved_for.get()) / u128::from(per);
+        let most = unused.saturating_add(u128::from(grains.burst()));
         let fits = |cells: u128| u32::try_from(cells).map_err(|_| QuotaError::CreditsTooLarge);
         let peak = u128::from(cells) * u128::from(self.factor);
         let quota =

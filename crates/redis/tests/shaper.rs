@@ -25,7 +25,7 @@ type Call = JoinHandle<Result<Slot, NoSlot>>;
 struct Nodes {
     runtime: Runtime,
     clock: Arc<ManualClock>,
-    nodes: [FleetShaper; 2],
+    shapers: [FleetShaper; 2],
     calls: BTreeMap<u32, Call>,
 }
 
@@ -34,12 +34,12 @@ impl Nodes {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let clock = Arc::new(ManualClock::new());
         clock.advance(Span::from_secs(1_000_000_000));
-        let nodes = [0, 1].map(|_| {
+        let shapers = [0, 1].map(|_| {
             let store = runtime.block_on(store_by(url, &clock));
             let waits_by: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
             FleetShaper::builder(name, quota).clock(waits_by).store(store).unwrap()
         });
-        Nodes { runtime, clock, nodes, calls: BTreeMap::new() }
+        Nodes { runtime, clock, shapers, calls: BTreeMap::new() }
     }
 
     /// Lets tasks go on until `done`.
@@ -54,12 +54,12 @@ impl Nodes {
 
     /// Calls of scripts that were answered.
     fn answered(&self) -> u64 {
-        self.nodes.iter().map(|node| node.fleet().stats().round_trips.count()).sum()
+        self.shapers.iter().map(|node| node.fleet().stats().round_trips.count()).sum()
     }
 
     fn start(&mut self, node: usize, (key, cost, within): (u64, u32, Span)) -> Call {
         let waiting = self.clock.waiting();
-        let call = self.runtime.spawn(self.nodes[node].acquire_within(key, cost, within));
+        let call = self.runtime.spawn(self.shapers[node].acquire_within(key, cost, within));
         self.until(|| call.is_finished() || waiting < self.clock.waiting());
         call
     }
@@ -105,7 +105,9 @@ impl Shaped for Nodes {
         let finished = |(_, call): &(&u32, &Call)| call.is_finished();
         self.until(|| self.calls.iter().filter(finished).count() == sent);
         let sent: Vec<u32> = self.calls.iter().filter(finished).map(|(call, _)| *call).collect();
-        sent.iter().for_each(|call| drop(self.calls.remove(call)));
+        for call in &sent {
+            self.calls.remove(call);
+        }
         sent
     }
 }
@@ -135,7 +137,7 @@ fn only_the_last_slot_comes_back() {
     let server = Server::start().unwrap();
     let mut nodes = Nodes::new(&server.url(), "back", Quota::per_second(10));
     let calls: Vec<Call> = (0..4).map(|call| nodes.start(call % 2, (1, 1, Span::MAX))).collect();
-    let next = |nodes: &Nodes| nodes.runtime.block_on(nodes.nodes[0].peek(1_u64, 1)).unwrap();
+    let next = |nodes: &Nodes| nodes.runtime.block_on(nodes.shapers[0].peek(1_u64, 1)).unwrap();
     assert_eq!(next(&nodes), Span::from_millis(400));
     nodes.abort(&calls[1]);
     assert_eq!(next(&nodes), Span::from_millis(400), "two would be sent together");

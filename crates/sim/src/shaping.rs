@@ -101,13 +101,13 @@ pub fn check<S: Shaped>(subject: &mut S, quota: Quota, seed: u64, steps: u32) {
 
 impl Model {
     fn ask(&mut self, call: u32, key: u64, cost: u32, within: Span) -> Asked {
-        let (cell, tick) = (u128::from(self.grains.cell()), u128::from(self.grains.tick()));
+        let (weight, tick) = (u128::from(self.grains.cell()), u128::from(self.grains.tick()));
         let here = u128::from(self.now) * tick;
         let queue = self.queues.entry(key).or_default();
         let start = queue.zero.max(here);
         let wait = (start - here).div_ceil(tick);
-        let over = start - here + u128::from(cost) * cell;
-        let over = over.saturating_sub(u128::from(self.grains.burst()) * cell).div_ceil(tick);
+        let over = start - here + u128::from(cost) * weight;
+        let over = over.saturating_sub(u128::from(self.grains.burst()) * weight).div_ceil(tick);
         let late = wait.saturating_sub(u128::from(within.get()));
         if cost == 0 {
             return Asked::Sent;
@@ -119,7 +119,7 @@ impl Model {
             let retry_after = u64::try_from(over.max(late)).unwrap_or(u64::MAX);
             return Asked::Refused { retry_after: Span::from_micros(retry_after) };
         }
-        queue.zero = start + u128::from(cost) * cell;
+        queue.zero = start + u128::from(cost) * weight;
         if wait == 0 {
             queue.sent.push((self.now, cost));
             return Asked::Sent;

@@ -107,7 +107,9 @@ impl Shaped for Memory<'_> {
             (it.is_rung() && it.poll().is_ready()).then_some(*call)
         };
         let sent: Vec<u32> = self.calls.iter_mut().filter_map(rung).collect();
-        sent.iter().for_each(|call| drop(self.calls.remove(call)));
+        for call in &sent {
+            self.calls.remove(call);
+        }
         sent
     }
 }

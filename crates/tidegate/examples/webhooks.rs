@@ -33,7 +33,7 @@ fn main() -> Result<(), Failed> {
 async fn send(redis: &str, partner: &str, process: &str) -> Result<(), Failed> {
     // The partner takes ten a second. We keep up to a minute's calls waiting, and none for longer.
     let shaper = FleetShaper::builder("webhooks", Quota::per_second(10).burst(600))
-        .longest_wait(Duration::from_secs(60))
+        .longest_wait(Duration::from_mins(1))
         .deadline(Duration::from_secs(1))
         .connect(redis)
         .await?;

@@ -166,9 +166,9 @@ impl Asked {
         let [saves, bounds] = both(self.policy)?;
         let (mut formerly, mut formerly_peak) = (Vec::new(), Vec::new());
         for policy in self.formerly {
-            let [saved, bounded] = both(policy)?;
-            formerly.push(Ok(saved));
-            formerly_peak.push(Ok(bounded));
+            let [first, peak] = both(policy)?;
+            formerly.push(Ok(first));
+            formerly_peak.push(Ok(peak));
         }
         let peak = Asked {
             name: format!("{}-peak", self.name).into(),
