@@ -82,7 +82,7 @@ async fn walk(gate: &Gate, clock: &Arc<ManualClock>, rng: &mut Rng, steps: u32) 
         let span = Span::from_micros(rng.below(longest));
         clock.advance(span);
         now = now.after(span);
-        for _ in 0..1 + rng.below(4) {
+        for _ in 0..=rng.below(4) {
             told.push(Told::of(&gate.admit(&Sample::new("GET /")).await, now));
         }
     }

@@ -214,7 +214,8 @@ mod tests {
                 r#""retry_after_us":null,"delay_us":null,"reason":"judged","by":"store","#,
                 r#""stopped_by":null,"rules":[{"name":"all","verdict":"allow","limit":1,"#,
                 r#""remaining":0,"reset_after_us":60000000,"retry_after_us":null,"delay_us":null,"#,
-                r#""cost":1,"window_us":60000000,"credits":null,"unit":"requests","shadow":false}]}"#
+                r#""cost":1,"window_us":60000000,"credits":null,"unit":"requests","#,
+                r#""shadow":false}]}"#
             ),
         );
         let admission = gate.decide(&Sample::new("GET /"));

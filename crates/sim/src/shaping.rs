@@ -4,7 +4,7 @@
 //! and compares every answer and the tick of every start. What was sent must be smooth, too,
 //! whatever the naive queue says.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tidegate_core::{Grains, Quota, Span};
 
@@ -57,7 +57,7 @@ struct Waits {
 
 struct Model {
     grains: Grains,
-    queues: HashMap<u64, Queue>,
+    queues: BTreeMap<u64, Queue>,
     now: u64,
 }
 
@@ -69,7 +69,7 @@ struct Model {
 pub fn check<S: Shaped>(subject: &mut S, quota: Quota, seed: u64, steps: u32) {
     let mut rng = Rng::new(seed);
     let grains = Grains::of(quota).expect("a possible quota");
-    let mut model = Model { grains, queues: HashMap::new(), now: 0 };
+    let mut model = Model { grains, queues: BTreeMap::new(), now: 0 };
     let cell = grains.cell().div_ceil(grains.tick());
     for call in 0..steps {
         let context = || format!("{quota}, seed {seed}, step {call}");

@@ -53,8 +53,9 @@ impl FleetLimiterBuilder {
         self.rule(name, true, policy)
     }
 
-    /// Has the rule that was added last save what is not used, for bursts: then a second rule judges
-    /// together with it, which is called the same with `-peak` and says how fast saved cells go.
+    /// Has the rule that was added last save what is not used, for bursts: then a second rule
+    /// judges together with it, which is called the same with `-peak` and says how fast saved cells
+    /// go.
     pub fn credits(mut self, credits: Credits) -> FleetLimiterBuilder {
         if let Some(rule) = self.rules.last_mut() {
             rule.credits = Some(credits);

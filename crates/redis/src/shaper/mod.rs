@@ -71,8 +71,8 @@ impl FleetShaper {
     /// room, or would wait for too long, is refused at once.
     ///
     /// Dropped before its slot has come, it gives the slot back if that is the last that was handed
-    /// out. An earlier one stays empty: whoever stands behind it, on any node, has been told when to
-    /// start. So calls that are given up make the output slower, and never faster.
+    /// out. An earlier one stays empty: whoever stands behind it, on any node, has been told when
+    /// to start. So calls that are given up make the output slower, and never faster.
     pub fn acquire<K: KeyPart>(
         &self,
         key: K,
@@ -131,7 +131,7 @@ impl FleetShaper {
         Ok(Slot::new(inner.now().since(asked), by))
     }
 
-    /// Takes a slot, in a task of its own: whoever stops waiting meanwhile does not lose it for all.
+    /// Takes a slot, in a task of its own: whoever stops waiting meanwhile loses it for nobody.
     async fn take(&self, key: FleetKey, cost: u32, deadline: Tick) -> Result<Held, NoSlot> {
         let inner = Arc::clone(&self.inner);
         let taken = tokio::spawn(async move {

@@ -69,8 +69,9 @@ impl LimiterBuilder {
         self.rule(name, Scope::All, policy)
     }
 
-    /// Has the rule that was added last save what is not used, for bursts: then a second rule judges
-    /// together with it, which is called the same with `-peak` and says how fast saved cells go.
+    /// Has the rule that was added last save what is not used, for bursts: then a second rule
+    /// judges together with it, which is called the same with `-peak` and says how fast saved cells
+    /// go.
     ///
     /// ```
     /// use tidegate_core::{Credits, Quota, Span};
