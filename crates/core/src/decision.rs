@@ -73,7 +73,7 @@ impl Receipt {
         Receipt { at, cost }
     }
 
-    /// When it was charged.
+    /// When it was charged; for a queue, when its slot ends.
     pub const fn at(&self) -> Tick {
         self.at
     }

@@ -35,6 +35,7 @@ extern crate alloc;
 
 mod algorithm;
 mod all;
+mod credits;
 mod decision;
 mod events;
 mod kind;
@@ -44,6 +45,7 @@ mod shape;
 mod tick;
 
 pub use crate::all::{Limit, decide_all};
+pub use crate::credits::Credits;
 pub use crate::decision::{Decision, Receipt, Verdict};
 pub use crate::kind::{Kind, UnknownKind};
 pub use crate::policy::{Policy, State};

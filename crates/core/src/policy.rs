@@ -188,6 +188,14 @@ impl Policy {
         decision
     }
 
+    /// The receipt of `cost` cells that [`Policy::decide_word`] has just let pass.
+    pub fn receipt_of_word(&self, word: u64, now: Tick, cost: u32) -> Receipt {
+        match &self.rule {
+            Rule::Line(line) => line.receipt_narrow(word, now, cost),
+            _ => Receipt::new(now, cost),
+        }
+    }
+
     /// What [`Policy::decide`] would answer, without charging: the numbers are those of now.
     pub fn peek(&self, state: &mut State, now: Tick, cost: u32) -> Decision {
         with_state!(self, state, |it, memory| {
@@ -202,6 +210,9 @@ impl Policy {
     }
 
     /// Gives back what was charged: never above full, never into another window.
+    ///
+    /// A queue takes back its last slot only: whoever stands behind an earlier one has been told
+    /// when to start, and two would start together. An earlier slot stays empty.
     pub fn refund(&self, state: &mut State, now: Tick, receipt: Receipt) {
         with_state!(self, state, |it, memory| {
             it.settle(memory, now);

@@ -163,6 +163,10 @@ pub enum QuotaError {
     Boundaries,
     /// A burst was asked of an algorithm whose limit is the quota itself.
     BurstWithoutBucket,
+    /// What would be saved, or the rate at which it is spent, is more than can be counted.
+    CreditsTooLarge,
+    /// Credits were asked of an algorithm that saves nothing.
+    CreditsWithoutBucket,
     /// The period was longer than [`Quota::PER_MAX`].
     PeriodTooLong,
     /// A burst of zero lets nothing pass.
@@ -181,6 +185,12 @@ impl fmt::Display for QuotaError {
             }
             QuotaError::BurstWithoutBucket => {
                 "windows, logs and concurrency have no burst: leave it out, or choose a bucket"
+            }
+            QuotaError::CreditsTooLarge => {
+                "credits come to more than can be counted: save for a shorter time, or spend slower"
+            }
+            QuotaError::CreditsWithoutBucket => {
+                "only token bucket, GCRA and leaky bucket save credits: choose one of them"
             }
             QuotaError::PeriodTooLong => "the period is longer than 366 days: choose a shorter one",
             QuotaError::ZeroBurst => "a burst of 0 lets nothing pass: give at least 1",

@@ -205,9 +205,11 @@ fn mistake_9_a_refund_above_full() {
         let (policy, mut state) = policy(kind, Quota::per_minute(10));
         let (_, receipt) = policy.decide_with_receipt(&mut state, NOW, 4);
         let mut twice = state.clone();
-        policy.refund(&mut state, NOW, receipt.unwrap());
+        let receipt = receipt.unwrap();
+        let at = receipt.at();
+        policy.refund(&mut state, NOW, receipt);
         assert_eq!(policy.peek(&mut state, NOW, 0).remaining, 10, "{kind}");
-        policy.refund(&mut twice, NOW, Receipt::new(NOW, u32::MAX));
+        policy.refund(&mut twice, NOW, Receipt::new(at, u32::MAX));
         assert_eq!(drain(&policy, &mut twice, NOW), 10, "{kind}");
     }
 }

@@ -37,9 +37,11 @@ fn walk(kind: Kind, quota: Quota, rng: &mut Rng, steps: u32) -> u32 {
         });
         refused += u32::from(!decision.verdict.passes());
         if let Some(receipt) = receipt {
-            assert_eq!((receipt.at(), receipt.cost()), (now, cost));
-            charged.push((now, cost));
             oracle.charge(now, cost);
+            let slot_ends = now.after(oracle.delay(now));
+            let at = if kind == Kind::LeakyQueue && 0 < cost { slot_ends } else { now };
+            assert_eq!((receipt.at(), receipt.cost()), (at, cost));
+            charged.push((at, cost));
         }
     }
     refused

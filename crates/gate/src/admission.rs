@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tidegate_config::Timed;
 use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
 use tidegate_store::{By, Key};
 
@@ -171,6 +172,7 @@ impl Admission {
             cost: judged.cost,
             has_own_cost: judged.has_own_cost,
             window: timed.window(),
+            credits: saved(variant.policies(), judged),
             unit: rule.unit(),
             kind: timed.kind(),
             is_shadow: judged.is_shadow,
@@ -204,6 +206,13 @@ impl Admission {
             self.generation.counts(rule).add(self.verdict, false);
         }
     }
+}
+
+/// What a limit has saved beyond the burst, if it saves anything: the burst is its peak's.
+fn saved(policies: &[Timed], judged: &Judged) -> Option<u32> {
+    let ([_, peak], 0) = (policies, judged.part) else { return None };
+    let burst = peak.policy(Tick::default()).limit();
+    Some(judged.decision.remaining.saturating_sub(burst))
 }
 
 impl Drop for Admission {

@@ -20,6 +20,9 @@ pub struct Answer<'a> {
     pub has_own_cost: bool,
     /// The time in which the limit comes back in full.
     pub window: Span,
+    /// What is saved beyond the burst, for the first limit of a rule with credits; of what remains,
+    /// these are the cells that may go no faster than the rule's `peak`.
+    pub credits: Option<u32>,
     /// What is counted.
     pub unit: &'a Unit,
     /// By which algorithm.

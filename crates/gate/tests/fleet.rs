@@ -246,13 +246,8 @@ async fn permits_and_places_in_a_queue_come_back() {
     assert!(first.contains(&waits.delay()), "{waits:?}");
     // Gone before its turn.
     drop(waits.start());
-    becomes("its place is free", async || {
-        let mut next = gate.admit(&queue).await;
-        let is_free = first.contains(&next.delay());
-        next.refund().await;
-        is_free
-    })
-    .await;
+    // Only looked at: were one taken behind it meanwhile, its place would stay empty.
+    becomes("its place is free", async || first.contains(&gate.peek(&queue).await.delay())).await;
 }
 
 #[tokio::test]

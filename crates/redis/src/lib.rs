@@ -16,6 +16,7 @@ mod refusals;
 mod rule;
 mod script;
 mod settings;
+mod shaper;
 mod store;
 mod tally;
 mod told;
@@ -37,6 +38,7 @@ pub use crate::limiter::{
 };
 pub use crate::rule::FleetRule;
 pub use crate::settings::{ClientCertificate, Credentials, Protocol, Settings};
+pub use crate::shaper::{FleetShaper, FleetShaperBuilder};
 pub use crate::store::{FleetCharge, Judged, RedisStore, StoreBuilder};
 pub use crate::tally::{ErrorCounts, RoundTrips};
 

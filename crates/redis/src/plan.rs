@@ -1,6 +1,6 @@
 //! What the script is told about one limit: what to do, and by which numbers.
 
-use tidegate_core::{Grains, Policy, Shape, Span, Tick};
+use tidegate_core::{Grains, Kind, Policy, Shape, Span, Tick};
 
 use crate::flat::Sink;
 use crate::script;
@@ -56,7 +56,13 @@ pub(crate) fn write(args: &mut impl Sink, policy: &Policy, does: Does, cost: u32
     args.number(script::number(policy.shape()) as u64);
     args.number(formers as u64);
     args.number(cost.into());
-    write_shape(args, policy.shape(), does, cost);
+    match (policy.kind(), policy.shape(), does) {
+        (Kind::LeakyQueue, Shape::Line(grains), Does::Refund { at }) => {
+            write_line(args, &grains, cost, [1, at.get(), 0]);
+        }
+        (_, Shape::Line(grains), Does::Refund { .. }) => write_line(args, &grains, cost, [0; 3]),
+        (_, shape, _) => write_shape(args, shape, does, cost),
+    }
 }
 
 /// Writes the plan of a narrow line: the fields of `narrow_line.lua`.
@@ -73,8 +79,7 @@ pub(crate) fn write_shape(args: &mut impl Sink, shape: Shape, does: Does, cost: 
     let at = does.at().get();
     let fields = match shape {
         Shape::Line(grains) => {
-            let [weight, burst] = [cost, grains.burst()].map(|cells| weight(&grains, cells));
-            [weight[0], weight[1], weight[2], burst[0], burst[1], burst[2], grains.tick()]
+            return write_line(args, &grains, cost, weight(&grains, grains.burst()));
         }
         Shape::FixedWindow { limit, per } | Shape::SlidingWindow { limit, per } => {
             [limit.into(), per.get(), at, 0, 0, 0, 0]
@@ -87,6 +92,15 @@ pub(crate) fn write_shape(args: &mut impl Sink, shape: Shape, does: Does, cost: 
     for field in fields {
         args.number(field);
     }
+}
+
+/// Writes the same for a line: what the cost weighs, what bounds it, and what a tick pays. A refund
+/// has no bound; its place says whether only the last slot comes back, and when that slot ends.
+fn write_line(args: &mut impl Sink, grains: &Grains, cost: u32, bound: [u64; 3]) {
+    for field in weight(grains, cost).into_iter().chain(bound) {
+        args.number(field);
+    }
+    args.number(grains.tick());
 }
 
 /// How long a debt of `cells` takes to pay: words, ticks and parts of a tick.

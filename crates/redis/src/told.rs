@@ -74,8 +74,8 @@ impl Told {
         match self {
             Told::Word(word) => {
                 let decision = policy.decide_word(word, now, cost);
-                // A line is charged when it is asked.
-                let receipt = decision.verdict.passes().then(|| Receipt::new(now, cost));
+                let receipt = || policy.receipt_of_word(*word, now, cost);
+                let receipt = decision.verdict.passes().then(receipt);
                 One { decision, receipt }
             }
             Told::State(state) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate_core::{Decision, Policy, Receipt, Shape, Tick};
 use tidegate_redis::{FleetCharge, FleetKey, FleetRule, RedisStore, Settings};
-use tidegate_sim::conformance::{self, Subject};
+use tidegate_sim::conformance::{self, Answered, Subject};
 use tidegate_store::{Clock, ManualClock};
 use tidegate_testbed::{Cluster, Flavor, Server};
 use tokio::runtime::Runtime;
@@ -78,13 +78,14 @@ impl Subject for Redis {
         self.runtime.block_on(self.store.decide_with_receipt(rule, &key, cost)).unwrap()
     }
 
-    fn decide_all(&mut self, on: &[(&FleetRule, u64)], now: Tick, cost: u32) -> Vec<Decision> {
+    fn decide_all(&mut self, on: &[(&FleetRule, u64)], now: Tick, cost: u32) -> Vec<Answered> {
         self.at(now);
         let keys: Vec<FleetKey> = on.iter().map(|&(_, key)| self.key(key)).collect();
         let charges = on.iter().zip(&keys).map(|(&(rule, _), key)| FleetCharge { rule, key, cost });
         let charges: Vec<FleetCharge<'_>> = charges.collect();
         let judged = self.runtime.block_on(self.store.decide_all(&charges)).unwrap();
-        judged.each().copied().collect()
+        let each: Vec<Decision> = judged.each().copied().collect();
+        each.into_iter().zip(judged.into_receipts()).collect()
     }
 
     fn peek(&mut self, (rule, key): (&FleetRule, u64), now: Tick, cost: u32) -> Decision {

@@ -198,6 +198,32 @@ async fn permits_come_back() {
 }
 
 #[tokio::test]
+async fn permits_of_one_key_and_of_all_are_taken_and_given_back_together() {
+    let lease = Span::from_secs(30);
+    let builder = FleetLimiter::builder().each("each", permits(2, lease));
+    let (_server, limiter, clock) = still(builder.all("all", permits(3, lease))).await;
+    let left = async |key: &str| {
+        let answer = limiter.key(key).cost(0).peek().await;
+        ["each", "all"].map(|rule| answer.of(rule).unwrap().remaining)
+    };
+    let enter = async |key: &'static str| limiter.key(key).enter().await;
+    let one = enter("ada").await.unwrap();
+    let (two, three) = (enter("ada").await.unwrap(), enter("bob").await.unwrap());
+    assert!(enter("cleo").await.is_err() && enter("ada").await.is_err());
+    assert_eq!((left("cleo").await, left("ada").await), ([2, 0], [0, 0]));
+    one.release().await.unwrap();
+    assert_eq!((left("ada").await, left("bob").await), ([1, 1], [1, 1]));
+    drop(two);
+    tokio::time::timeout(LONG, async { while left("ada").await != [2, 2] {} }).await.unwrap();
+    // Whoever vanishes gives back both when the lease is over.
+    std::mem::forget(three);
+    clock.advance(Span::from_micros(29_999_999));
+    assert_eq!(left("bob").await, [1, 2]);
+    clock.advance(Span::from_micros(1));
+    assert_eq!(left("bob").await, [2, 3]);
+}
+
+#[tokio::test]
 async fn a_permit_is_given_back_once() {
     let builder = FleetLimiter::builder().each("flights", permits(3, Span::from_secs(30)));
     let (_server, limiter, _clock) = still(builder).await;

@@ -28,6 +28,7 @@ pub struct RuleAnswer<'a> {
     pub(crate) decision: Decision,
     pub(crate) cost: u32,
     pub(crate) window_us: u64,
+    pub(crate) credits: Option<u32>,
     pub(crate) unit: &'a str,
     pub(crate) is_shadow: bool,
 }
@@ -90,13 +91,14 @@ impl<'a> RuleAnswer<'a> {
             decision: limit.decision,
             cost: limit.cost,
             window_us: limit.window.get(),
+            credits: limit.credits,
             unit: unit_name(limit.unit),
             is_shadow: limit.is_shadow,
         }
     }
 
     /// Every field, in order.
-    pub fn fields(&self) -> [Field<'_>; 11] {
+    pub fn fields(&self) -> [Field<'_>; 12] {
         let Decision { verdict, limit, remaining, reset_after } = self.decision;
         [
             ("name", Value::Text(&self.name)),
@@ -108,6 +110,7 @@ impl<'a> RuleAnswer<'a> {
             ("delay_us", delay_us(verdict)),
             ("cost", Value::Number(self.cost.into())),
             ("window_us", Value::Number(self.window_us)),
+            ("credits", self.credits.map(u64::from).into()),
             ("unit", Value::Text(self.unit)),
             ("shadow", Value::Bool(self.is_shadow)),
         ]
@@ -211,7 +214,8 @@ mod tests {
                 r#""retry_after_us":null,"delay_us":null,"reason":"judged","by":"store","#,
                 r#""stopped_by":null,"rules":[{"name":"all","verdict":"allow","limit":1,"#,
                 r#""remaining":0,"reset_after_us":60000000,"retry_after_us":null,"delay_us":null,"#,
-                r#""cost":1,"window_us":60000000,"unit":"requests","shadow":false}]}"#
+                r#""cost":1,"window_us":60000000,"credits":null,"unit":"requests","#,
+                r#""shadow":false}]}"#
             ),
         );
         let admission = gate.decide(&Sample::new("GET /"));

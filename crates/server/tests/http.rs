@@ -170,6 +170,59 @@ fn a_permit_is_held_renewed_and_released() {
     assert_eq!(verdict(&world.post("/v1/acquire", body)), "allow");
 }
 
+const IN_FLIGHT: &str = "
+identify: { client: [header:x-api-key, ip] }
+rules:
+  - { name: each, key: client, limit: 2 in flight, lease: 10s, algorithm: concurrency }
+  - { name: all, limit: 3 in flight, lease: 10s, algorithm: concurrency }
+";
+
+fn acquire(world: &World, ip: &str) -> Value {
+    world.post("/v1/acquire", &json!({ "ip": ip }).to_string()).1
+}
+
+fn release(world: &World, told: &Value) -> Value {
+    let named = json!({ "permit": told["permit"] }).to_string();
+    world.post("/v1/release", &named).1["released"].clone()
+}
+
+#[test]
+fn permits_of_one_client_and_of_all_are_released_together() {
+    let world = World::new(IN_FLIGHT);
+    let (ada, bob, cleo) = ("192.0.2.1", "192.0.2.2", "192.0.2.3");
+    let held = [ada, ada, bob].map(|ip| acquire(&world, ip));
+    assert!(held.iter().all(|told| told["verdict"] == "allow"));
+    let refused = acquire(&world, cleo);
+    assert_eq!((&refused["verdict"], &refused["permit"]), (&json!("deny"), &Value::Null));
+    assert_eq!(refused["rules"][0]["remaining"], 2, "nothing of a refusal is held");
+    assert_eq!(release(&world, &held[0]), true);
+    let next = acquire(&world, cleo);
+    assert_eq!(next["verdict"], "allow", "the one of all came back");
+    assert_eq!(release(&world, &held[2]), true);
+    assert_eq!(acquire(&world, ada)["verdict"], "allow", "and the client's own");
+}
+
+#[test]
+fn a_second_release_takes_nothing_from_whoever_came_next() {
+    let world = World::new(IN_FLIGHT);
+    let first = [0; 2].map(|_| acquire(&world, "192.0.2.1"));
+    assert_eq!(release(&world, &first[0]), true);
+    let next = acquire(&world, "192.0.2.1");
+    assert_eq!(next["verdict"], "allow");
+    for _ in 0..3 {
+        assert_eq!(release(&world, &first[0]), false);
+        assert_eq!(acquire(&world, "192.0.2.1")["verdict"], "deny");
+    }
+    // One that has lapsed is neither released nor renewed, and frees nobody else's.
+    world.clock.advance(Span::from_secs(10));
+    let held = [0; 2].map(|_| acquire(&world, "192.0.2.1"));
+    assert!(held.iter().all(|told| told["verdict"] == "allow"), "both had lapsed");
+    let late = json!({ "permit": next["permit"] }).to_string();
+    assert_eq!(world.post("/v1/renew", &late).0, 404);
+    assert_eq!(release(&world, &next), false);
+    assert_eq!(acquire(&world, "192.0.2.1")["verdict"], "deny");
+}
+
 #[test]
 fn a_reset_makes_fresh() {
     let world = World::new(POLICY);

@@ -235,7 +235,7 @@ fn with_redis_behind_it_a_pipeline_is_answered_in_order() {
         let at = lines.iter().position(|line| line == "remaining").expect("a field");
         lines[at + 1].clone()
     };
-    let (check, peek) = (next(71), next(71));
+    let (check, peek) = (next(74), next(74));
     assert_eq!((remaining(&check), remaining(&peek)), (":1".to_owned(), ":1".to_owned()));
     assert_eq!(next(4), ["*1", "$8", "per-user", "+PONG"]);
     stand.restart();

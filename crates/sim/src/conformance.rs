@@ -27,7 +27,7 @@ pub trait Subject {
     ) -> (Decision, Option<Receipt>);
 
     /// Decides one request by several limits.
-    fn decide_all(&mut self, on: &[(&Self::Rule, u64)], now: Tick, cost: u32) -> Vec<Decision>;
+    fn decide_all(&mut self, on: &[(&Self::Rule, u64)], now: Tick, cost: u32) -> Vec<Answered>;
 
     /// Answers without charging.
     fn peek(&mut self, on: (&Self::Rule, u64), now: Tick, cost: u32) -> Decision;
@@ -38,6 +38,9 @@ pub trait Subject {
     /// Makes a key fresh.
     fn reset(&mut self, on: (&Self::Rule, u64));
 }
+
+/// What a store said, and the receipt of what it charged.
+pub type Answered = (Decision, Option<Receipt>);
 
 /// How many keys each rule is asked about: the numbers below this.
 pub const KEYS: u64 = 5;
@@ -130,7 +133,8 @@ fn all_at_once<S: Subject>(
     let mut limits: Vec<Limit<'_>> =
         limits.map(|(policy, state)| Limit::new(policy, state, cost)).collect();
     let _ = decide_all(&mut limits, now);
-    let expected: Vec<Decision> = limits.iter().filter_map(Limit::answer).collect();
+    let answered = |it: &mut Limit<'_>| it.answer().map(|answer| (answer, it.take_receipt()));
+    let expected: Vec<Answered> = limits.iter_mut().filter_map(answered).collect();
     assert_eq!(answers, expected, "{}", context());
 }
 

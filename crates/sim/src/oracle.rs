@@ -90,8 +90,12 @@ impl Oracle {
         self.history.push(Event { at: at.get().into(), cells: cost.into(), what: What::Charge });
     }
 
-    /// Gives back up to `cost` cells that were charged at `charged_at`.
+    /// Gives back up to `cost` cells that were charged at `charged_at`; a queue's last slot, if it
+    /// ends then.
     pub fn refund(&mut self, now: Tick, charged_at: Tick, cost: u32) {
+        if self.kind == Kind::LeakyQueue && now.after(self.delay(now)) != charged_at {
+            return;
+        }
         if self.kind.has_burst() {
             let (at, cells) = (now.get().into(), cost.into());
             return self.history.push(Event { at, cells, what: What::Refund });

@@ -9,6 +9,7 @@ mod clock;
 mod key;
 mod limiter;
 mod memory;
+mod shaper;
 mod snapshot;
 mod sync;
 
@@ -19,4 +20,5 @@ pub use crate::limiter::{
     Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, ToPolicy,
 };
 pub use crate::memory::{Charge, MemoryStats, MemoryStore, Rule, TooManyRules};
+pub use crate::shaper::{AcquireSlot, NoSlot, Shaper, ShaperBuilder, Slot};
 pub use crate::snapshot::{Exported, NamedRule, Restored, RestoredRule, SnapshotError};

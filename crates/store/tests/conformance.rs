@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use tidegate_core::{Decision, Policy, Receipt, Tick};
-use tidegate_sim::conformance::{Subject, check};
+use tidegate_sim::conformance::{Answered, Subject, check};
 use tidegate_store::{Charge, MemoryStore, Rule};
 
 struct Memory(MemoryStore);
@@ -29,10 +29,10 @@ impl Subject for Memory {
         self.0.decide_with_receipt(charge.rule, charge.key, now, cost)
     }
 
-    fn decide_all(&mut self, on: &[(&Rule, u64)], now: Tick, cost: u32) -> Vec<Decision> {
+    fn decide_all(&mut self, on: &[(&Rule, u64)], now: Tick, cost: u32) -> Vec<Answered> {
         let charges: Vec<Charge<'_>> = on.iter().map(|&on| self.charge(on, cost)).collect();
         let mut answers = Vec::new();
-        let _ = self.0.decide_all(&charges, now, |answer, _| answers.push(answer));
+        let _ = self.0.decide_all(&charges, now, |answer, receipt| answers.push((answer, receipt)));
         answers
     }
 

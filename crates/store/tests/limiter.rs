@@ -135,6 +135,32 @@ fn a_pass_is_refunded_once_and_a_permit_released_when_dropped() {
 }
 
 #[test]
+fn permits_of_one_key_and_of_all_are_taken_and_given_back_together() {
+    let (clock, for_limiter) = manual();
+    let flights = |count| (Kind::Concurrency, Quota::in_flight(count, Span::from_secs(30)));
+    let limiter = Limiter::builder().each("each", flights(2)).all("all", flights(3));
+    let limiter = limiter.clock(for_limiter).build().unwrap();
+    let left = |key: &str| {
+        let answer = limiter.key(key).cost(0).decide_each();
+        ["each", "all"].map(|rule| answer.of(rule).unwrap().remaining)
+    };
+    let enter = |key: &'static str| limiter.key(key).enter();
+    let [one, two, three] = ["ada", "ada", "bob"].map(|key| enter(key).unwrap());
+    assert!(enter("cleo").is_err() && enter("ada").is_err());
+    assert_eq!((left("cleo"), left("ada"), left("bob")), ([2, 0], [0, 0], [1, 0]));
+    drop(one);
+    assert_eq!((left("ada"), left("bob")), ([1, 1], [1, 1]));
+    two.refund();
+    assert_eq!(left("ada"), [2, 2]);
+    // Whoever vanishes gives back both when the lease is over.
+    std::mem::forget(three);
+    clock.advance(Span::from_micros(29_999_999));
+    assert_eq!(left("bob"), [1, 2]);
+    clock.advance(Span::from_micros(1));
+    assert_eq!(left("bob"), [2, 3]);
+}
+
+#[test]
 fn a_lost_permit_comes_back_after_its_lease() {
     let (clock, for_limiter) = manual();
     let policy = Policy::new(Kind::Concurrency, Quota::in_flight(1, Span::from_secs(30))).unwrap();

@@ -1,13 +1,13 @@
 #![doc = include_str!("../../../docs/library.md")]
 
 pub use tidegate_core::{
-    Decision, Grains, Kind, Limit, Policy, Quota, QuotaError, Receipt, Span, State, Tick,
+    Credits, Decision, Grains, Kind, Limit, Policy, Quota, QuotaError, Receipt, Span, State, Tick,
     UnknownKind, Verdict, decide_all,
 };
 pub use tidegate_store::{
-    Acquire, Answer, Ask, BuildError, ChangeError, Charge, Clock, Key, KeyTooLong, Keys, Limiter,
-    LimiterBuilder, ManualClock, MemoryStore, Pass, Rule, SystemClock, ToPolicy, TooManyRules,
-    WakeId,
+    Acquire, AcquireSlot, Answer, Ask, BuildError, ChangeError, Charge, Clock, Key, KeyTooLong,
+    Keys, Limiter, LimiterBuilder, ManualClock, MemoryStore, NoSlot, Pass, Rule, Shaper,
+    ShaperBuilder, Slot, SystemClock, ToPolicy, TooManyRules, WakeId,
 };
 
 /// Decisions by a policy file.
@@ -20,6 +20,11 @@ pub use tidegate_tower as tower;
 /// The same decisions for a fleet, on Redis or Valkey.
 #[cfg(feature = "redis")]
 pub use tidegate_redis as redis;
+
+/// The examples of the page about shaping, compiled and run.
+#[cfg(all(doctest, feature = "redis"))]
+#[doc = include_str!("../../../docs/shaping.md")]
+struct Shaping;
 
 /// The README's examples, compiled and run.
 #[cfg(doctest)]

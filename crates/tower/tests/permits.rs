@@ -133,3 +133,28 @@ fn a_refusal_takes_no_permit() {
     drop(held);
     assert_eq!(status(&mut service, request("/")), 200, "though refusals are still being sent");
 }
+
+#[test]
+fn permits_of_one_client_and_of_all_come_back_together() {
+    let (gate, _) = gate(
+        "rules:
+          - { name: each, key: header:x-api-key, algorithm: concurrency, limit: 1 in flight }
+          - { name: all, algorithm: concurrency, limit: 2 in flight }",
+    );
+    let by = |key: &str| {
+        let mut request = request("/");
+        request.headers_mut().insert("x-api-key", key.parse().unwrap());
+        request
+    };
+    let mut service = in_pieces(&gate);
+    let (ada, bob) = (call(&mut service, by("ada")), call(&mut service, by("bob")));
+    assert_eq!(status(&mut service, by("cleo")), 429, "two are in flight");
+    drop(ada);
+    assert_eq!(status(&mut service, by("bob")), 429, "one of bob's is");
+    let cleo = call(&mut service, by("cleo"));
+    assert_eq!(cleo.status(), 200);
+    assert_eq!(status(&mut service, by("ada")), 429);
+    drop((bob, cleo));
+    let again = [call(&mut service, by("ada")), call(&mut service, by("bob"))];
+    assert!(again.iter().all(|response| response.status() == 200));
+}

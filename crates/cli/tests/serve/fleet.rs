@@ -79,3 +79,20 @@ fn a_permit_whose_renewal_is_not_waited_for_stays_held() {
     assert_eq!(post(&server, "/v1/release", &renew).1["released"], true);
     assert_eq!(post(&server, "/v1/acquire", "{}").1["verdict"], "allow");
 }
+
+#[test]
+fn permits_of_a_killed_server_come_back_after_their_lease() {
+    let redis = Server::start().unwrap();
+    let one = "rules: [{ name: jobs, algorithm: concurrency, limit: 1 in flight, lease: 2s }]";
+    let (mut held_by, other) = (on(&redis, one), on(&redis, one));
+    let (_, held) = post(&held_by, "/v1/acquire", "{}");
+    assert_eq!(held["verdict"], "allow");
+    assert_eq!(post(&other, "/v1/acquire", "{}").1["verdict"], "deny", "one for both");
+    held_by.daemon.kill();
+    assert_eq!(post(&other, "/v1/acquire", "{}").1["verdict"], "deny", "its lease goes on");
+    // Another server does not know it: nothing is released, and nothing is lost.
+    let named = serde_json::json!({ "permit": held["permit"] }).to_string();
+    assert_eq!(post(&other, "/v1/release", &named).1["released"], false);
+    let acquires = || post(&other, "/v1/acquire", "{}").1["verdict"] == "allow";
+    until(SOON, "its lease is over", acquires).unwrap();
+}

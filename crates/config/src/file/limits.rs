@@ -1,7 +1,7 @@
 //! `limit`, `burst`, `credits`: how much.
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Grains, Kind, Policy, Quota, Span as Time};
+use tidegate_core::{Credits, Grains, Kind, Policy, Quota, Span as Time};
 
 use super::Reading;
 use super::tables::CREDITS;
@@ -25,14 +25,6 @@ pub(super) struct Measures {
     pub(super) credits: Option<Credits>,
 }
 
-/// Unused quota, saved up for a burst.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Credits {
-    saved_for: Time,
-    /// How many times the limit's rate it may be spent at.
-    factor: u32,
-}
-
 impl Reading<'_> {
     pub(super) fn read_credits(&mut self, node: &Node, kind: Kind) -> Option<Credits> {
         let fields = Fields::of(node, &CREDITS, &mut self.problems)?;
@@ -46,7 +38,7 @@ impl Reading<'_> {
         let rate = fields.required("rate", &mut self.problems)?;
         let text = rate.scalar("rate", &mut self.problems)?;
         match quantity::factor(&text) {
-            Ok(factor) => Some(Credits { saved_for, factor }),
+            Ok(factor) => Some(Credits::new(saved_for, factor)),
             Err(misread) => {
                 self.misread(rate.at, misread);
                 None
@@ -230,18 +222,15 @@ impl Reading<'_> {
         credits: Credits,
         kind: Kind,
     ) -> Option<Quotas> {
-        let per = u128::from(quota.per().get().max(1));
-        let saved = u128::from(quota.cells()) * u128::from(credits.saved_for.get()) / per;
-        let burst = quota.burst_asked().unwrap_or(quota.cells());
-        let ceiling = saved.saturating_add(u128::from(burst));
-        let ceiling = self.cells(at, u64::try_from(ceiling).unwrap_or(u64::MAX))?;
-        let peak = u64::from(quota.cells()) * u64::from(credits.factor);
-        let peak = self.cells(at, peak)?;
-        let slow = self.policy(at, kind, Quota::new(quota.cells(), quota.per()).burst(ceiling))?;
-        let fast = self.policy(at, kind, Quota::new(peak, quota.per()).burst(burst))?;
+        let base = self.policy(at, kind, quota)?;
+        let Ok([saves, bounds]) = credits.policies(&base) else {
+            let problem = self.problems.error(at, "credits come to more than can be counted");
+            problem.help("save for a shorter time, or spend at a lower rate");
+            return None;
+        };
         Some(Quotas::Judged(smallvec![
-            timed("", slow, quota.per()),
-            timed("peak", fast, quota.per())
+            timed("", saves, quota.per()),
+            timed("peak", bounds, quota.per())
         ]))
     }
 

@@ -75,6 +75,11 @@ impl LineBucket {
         Decision { verdict, limit: self.grains.burst(), remaining, reset_after }
     }
 
+    /// The receipt of what [`LineBucket::decide_narrow`] has charged.
+    pub(crate) fn receipt_narrow(&self, zero_at: u64, now: Tick, cost: u32) -> Receipt {
+        self.receipt(zero_at, now, cost)
+    }
+
     /// `line`, which lived under `old` until `now`, with the same cells consumed under this quota.
     pub(crate) fn carry(&self, old: &LineBucket, line: Line, now: Tick) -> Line {
         // More than a burst is owed only as of a tick before the last charge. That was when it was
@@ -144,6 +149,17 @@ impl LineBucket {
         (cells, self.paid_in(debt))
     }
 
+    /// What was charged to a line that has met zero at `zero_at` since. A queue's says where its
+    /// slot ends, by which it is known whether anybody stands behind it.
+    #[inline]
+    fn receipt<A: Amount>(&self, zero_at: A, now: Tick, cost: u32) -> Receipt {
+        let at = match self.overflow {
+            Overflow::Queue if 0 < cost => Tick::from_micros(zero_at.over_ceil(self.per_tick)),
+            _ => now,
+        };
+        Receipt { at, cost }
+    }
+
     #[inline]
     fn in_cells<A: Amount>(&self, cells: u32) -> A {
         A::product(self.grains.cell(), cells.into())
@@ -183,7 +199,7 @@ impl Algorithm for LineBucket {
 
     fn charge(&self, line: &mut Line, now: Tick, cost: u32) -> Receipt {
         line.zero_at = self.charged(line.zero_at, now, cost);
-        Receipt { at: now, cost }
+        self.receipt(line.zero_at, now, cost)
     }
 
     fn report(&self, line: &Line, now: Tick) -> (u32, Span) {
@@ -191,6 +207,11 @@ impl Algorithm for LineBucket {
     }
 
     fn refund(&self, line: &mut Line, now: Tick, receipt: Receipt) {
+        // Whoever stands behind has been told its slot. Were an earlier one given back, the next
+        // to come would be sent together with the last.
+        if self.overflow == Overflow::Queue && receipt.at != self.forget_at(line) {
+            return;
+        }
         let back: u128 = self.in_cells(receipt.cost);
         line.zero_at -= back.min(self.debt(line.zero_at, now));
     }

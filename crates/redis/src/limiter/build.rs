@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use tidegate_core::{Policy, QuotaError};
+use smallvec::{SmallVec, smallvec};
+use tidegate_core::{Credits, Policy, QuotaError};
 use tidegate_store::{KeyTooLong, MemoryStore, ToPolicy};
 
 use super::FleetLimiter;
@@ -33,6 +34,7 @@ struct Asked {
     without: WithoutStore,
     remembers_refusals: Option<bool>,
     formerly: Vec<Result<Policy, QuotaError>>,
+    credits: Option<Credits>,
 }
 
 impl FleetLimiterBuilder {
@@ -49,6 +51,16 @@ impl FleetLimiterBuilder {
     /// A rule that counts everybody together, whatever the key.
     pub fn all(self, name: &str, policy: impl ToPolicy) -> FleetLimiterBuilder {
         self.rule(name, true, policy)
+    }
+
+    /// Has the rule that was added last save what is not used, for bursts: then a second rule
+    /// judges together with it, which is called the same with `-peak` and says how fast saved cells
+    /// go.
+    pub fn credits(mut self, credits: Credits) -> FleetLimiterBuilder {
+        if let Some(rule) = self.rules.last_mut() {
+            rule.credits = Some(credits);
+        }
+        self
     }
 
     /// What the rule that was added last does while Redis does not answer. Without it, it decides
@@ -105,9 +117,6 @@ impl FleetLimiterBuilder {
         if self.rules.is_empty() {
             return Err(FleetBuildError::NoRules);
         }
-        if RedisStore::LIMITS_MAX < self.rules.len() {
-            return Err(FleetBuildError::TooMany);
-        }
         let store = match self.deadline {
             Some(deadline) => store.within(deadline),
             None => store,
@@ -116,10 +125,15 @@ impl FleetLimiterBuilder {
         let fleet = Fleet::with_local(store, local);
         let mut rules: Vec<NamedRule> = Vec::with_capacity(self.rules.len());
         for asked in self.rules {
-            if rules.iter().any(|rule| rule.name() == &*asked.name) {
-                return Err(FleetBuildError::SameName(asked.name));
+            for asked in asked.apart()? {
+                if rules.iter().any(|rule| rule.name() == &*asked.name) {
+                    return Err(FleetBuildError::SameName(asked.name));
+                }
+                if RedisStore::LIMITS_MAX <= rules.len() {
+                    return Err(FleetBuildError::TooMany);
+                }
+                rules.push(asked.named(&fleet)?);
             }
-            rules.push(asked.named(&fleet)?);
         }
         Ok(FleetLimiter { fleet, rules: rules.into() })
     }
@@ -127,13 +141,46 @@ impl FleetLimiterBuilder {
     fn rule(mut self, name: &str, for_all: bool, policy: impl ToPolicy) -> FleetLimiterBuilder {
         let (name, policy) = (name.into(), policy.to_policy());
         let without = WithoutStore::Local { nodes: 1 };
-        let (remembers_refusals, formerly) = (None, Vec::new());
-        self.rules.push(Asked { name, for_all, policy, without, remembers_refusals, formerly });
+        self.rules.push(Asked {
+            name,
+            for_all,
+            policy,
+            without,
+            remembers_refusals: None,
+            formerly: Vec::new(),
+            credits: None,
+        });
         self
     }
 }
 
 impl Asked {
+    /// The rules that it comes to: itself, or two where something is saved. What was consumed under
+    /// former policies is the first one's, with the same credits.
+    fn apart(self) -> Result<SmallVec<[Asked; 2]>, FleetBuildError> {
+        let Some(credits) = self.credits else { return Ok(smallvec![self]) };
+        let name = self.name.clone();
+        let wrong = |error| FleetBuildError::Rule(name.clone(), FleetChangeError::Quota(error));
+        let both = |policy: Result<Policy, QuotaError>| {
+            policy.and_then(|policy| credits.policies(&policy)).map_err(wrong)
+        };
+        let [saves, bounds] = both(self.policy)?;
+        let (mut formerly, mut formerly_peak) = (Vec::new(), Vec::new());
+        for policy in self.formerly {
+            let [first, peak] = both(policy)?;
+            formerly.push(Ok(first));
+            formerly_peak.push(Ok(peak));
+        }
+        let peak = Asked {
+            name: format!("{}-peak", self.name).into(),
+            policy: Ok(bounds),
+            formerly: formerly_peak,
+            ..self
+        };
+        let first = Asked { name, policy: Ok(saves), formerly, credits: None, ..peak };
+        Ok(smallvec![first, peak])
+    }
+
     fn named(self, fleet: &Fleet) -> Result<NamedRule, FleetBuildError> {
         let wrong = |name: &str, error| FleetBuildError::Rule(name.into(), error);
         let checked = |policy: Result<Policy, QuotaError>| {

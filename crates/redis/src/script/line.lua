@@ -5,7 +5,8 @@
 -- exact only below 2^53. Ticks past 2^52 are counted in words of 2^52. So all that is ever done is
 -- to add, to carry and to compare: the client has worked out what a cost and a burst weigh.
 --
--- plan  weight_words, weight_ticks, weight_parts, burst_words, burst_ticks, burst_parts, paid
+-- plan  weight_words, weight_ticks, weight_parts, burst_words, burst_ticks, burst_parts, paid; of a
+--       refund instead of the burst whether it is of a queue (1 or 0), when its slot ends, and 0
 -- value ticks, and three digits of parts where a tick has any: Redis keeps that as one integer.
 --       With more than a thousand parts, or more than a word: `w` and all three
 
@@ -143,8 +144,18 @@ function line.debit(plan, value, now)
   return written(plan, now, words, ticks, parts)
 end
 
+-- Whether the line ends where the slot did that is given back: nobody stands behind it.
+local function is_last(plan, words, ticks, parts)
+  local ends = words * WORD + ticks
+  if 0 < parts then ends = ends + 1 end
+  return math.min(ends, 2 * WORD - 1) == plan.burst_ticks
+end
+
 function line.refund(plan, value, now)
   local words, ticks, parts = read(plan, value)
+  if plan.burst_words == 1 and not is_last(plan, words, ticks, parts) then
+    return written(plan, now, words, ticks, parts)
+  end
   if not no_later(words, ticks, parts, 0, now, 0) then
     parts = parts - plan.weight_parts
     if parts < 0 then parts, ticks = parts + plan.paid, ticks - 1 end

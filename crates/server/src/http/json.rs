@@ -76,7 +76,14 @@ fn write_rule(out: &mut Vec<u8>, rule: &RuleAnswer<'_>) {
     write_number(out, rule.cost.into());
     put(out, b",\"window_us\":");
     write_number(out, rule.window_us);
-    put(out, b",\"unit\":");
+    match rule.credits {
+        Some(credits) => {
+            put(out, b",\"credits\":");
+            write_number(out, credits.into());
+            put(out, b",\"unit\":");
+        }
+        None => put(out, b",\"credits\":null,\"unit\":"),
+    }
     write_text(out, rule.unit);
     if rule.is_shadow {
         put(out, b",\"shadow\":true}");

@@ -199,6 +199,7 @@ pub(crate) fn expected(admission: &Admission) -> Value {
         said.extend(numbers(&limit.decision));
         said.insert("cost".to_owned(), limit.cost.into());
         said.insert("window_us".to_owned(), limit.window.get().into());
+        said.insert("credits".to_owned(), limit.credits.into());
         let unit = if *limit.unit == Unit::InFlight { "in-flight" } else { "requests" };
         said.insert("unit".to_owned(), unit.into());
         said.insert("shadow".to_owned(), limit.is_shadow.into());

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Kind, Policy, Quota, QuotaError};
+use arrayvec::ArrayVec;
+use tidegate_core::{Credits, Kind, Policy, Quota, QuotaError};
 
 use super::rule::{NamedRule, Scope};
 use super::wait::WaitList;
@@ -15,9 +16,18 @@ use crate::memory::{MemoryStore, TooManyRules};
 #[derive(Debug)]
 #[must_use]
 pub struct LimiterBuilder {
-    rules: Vec<(Box<str>, Scope, Result<Policy, QuotaError>)>,
+    rules: Vec<Asked>,
     store: Option<MemoryStore>,
     clock: Option<Arc<dyn Clock>>,
+}
+
+/// A rule as it was asked for.
+#[derive(Debug)]
+struct Asked {
+    name: Box<str>,
+    scope: Scope,
+    policy: Result<Policy, QuotaError>,
+    credits: Option<Credits>,
 }
 
 /// What can be given as a policy: a quota is a token bucket, and a kind with a quota is that kind.
@@ -59,6 +69,31 @@ impl LimiterBuilder {
         self.rule(name, Scope::All, policy)
     }
 
+    /// Has the rule that was added last save what is not used, for bursts: then a second rule
+    /// judges together with it, which is called the same with `-peak` and says how fast saved cells
+    /// go.
+    ///
+    /// ```
+    /// use tidegate_core::{Credits, Quota, Span};
+    /// use tidegate_store::Limiter;
+    ///
+    /// let limiter = Limiter::builder()
+    ///     .each("per-client", Quota::per_second(10))
+    ///     .credits(Credits::new(Span::from_secs(30), 10))
+    ///     .build()?;
+    /// let answer = limiter.key("ada").decide_each();
+    /// // Ten at once, of which one is gone; three hundred more are saved.
+    /// assert_eq!(answer.of("per-client").map(|it| it.remaining), Some(309));
+    /// assert_eq!(answer.of("per-client-peak").map(|it| it.remaining), Some(9));
+    /// # Ok::<(), tidegate_store::BuildError>(())
+    /// ```
+    pub fn credits(mut self, credits: Credits) -> LimiterBuilder {
+        if let Some(rule) = self.rules.last_mut() {
+            rule.credits = Some(credits);
+        }
+        self
+    }
+
     /// The store to keep states in: one with a cap of your choice.
     pub fn store(mut self, store: MemoryStore) -> LimiterBuilder {
         self.store = Some(store);
@@ -76,21 +111,20 @@ impl LimiterBuilder {
         if self.rules.is_empty() {
             return Err(BuildError::NoRules);
         }
-        if MemoryStore::LIMITS_MAX < self.rules.len() {
-            return Err(BuildError::TooMany);
-        }
         let store = self.store.unwrap_or_default();
         let mut rules: Vec<NamedRule> = Vec::with_capacity(self.rules.len());
-        for (name, scope, policy) in self.rules {
-            if rules.iter().any(|rule| rule.name() == &*name) {
-                return Err(BuildError::SameName { name });
+        for asked in self.rules {
+            let scope = asked.scope;
+            for (name, policy) in asked.policies()? {
+                if rules.iter().any(|rule| rule.name() == &*name) {
+                    return Err(BuildError::SameName { name });
+                }
+                if MemoryStore::LIMITS_MAX <= rules.len() {
+                    return Err(BuildError::TooMany);
+                }
+                let rule = store.rule(policy).map_err(|TooManyRules| BuildError::TooMany)?;
+                rules.push(NamedRule::new(name, scope, rule));
             }
-            let policy = match policy {
-                Ok(policy) => policy,
-                Err(error) => return Err(BuildError::Quota { name, error }),
-            };
-            let rule = store.rule(policy).map_err(|TooManyRules| BuildError::TooMany)?;
-            rules.push(NamedRule::new(name, scope, rule));
         }
         let clock = match self.clock {
             None => AnyClock::System(SystemClock::new()),
@@ -100,8 +134,26 @@ impl LimiterBuilder {
     }
 
     fn rule(mut self, name: &str, scope: Scope, policy: impl ToPolicy) -> LimiterBuilder {
-        self.rules.push((name.into(), scope, policy.to_policy()));
+        let (name, policy) = (name.into(), policy.to_policy());
+        self.rules.push(Asked { name, scope, policy, credits: None });
         self
+    }
+}
+
+impl Asked {
+    /// What it is judged by: one policy, or two where something is saved.
+    fn policies(self) -> Result<ArrayVec<(Box<str>, Policy), 2>, BuildError> {
+        let wrong = |error| BuildError::Quota { name: self.name.clone(), error };
+        let base = self.policy.map_err(wrong)?;
+        let mut policies = ArrayVec::new();
+        if let Some(credits) = self.credits {
+            let [saves, bounds] = credits.policies(&base).map_err(wrong)?;
+            let peak = format!("{}-peak", self.name).into();
+            policies.extend([(self.name, saves), (peak, bounds)]);
+        } else {
+            policies.push((self.name, base));
+        }
+        Ok(policies)
     }
 }
 

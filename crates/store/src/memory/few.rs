@@ -62,8 +62,8 @@ impl MemoryStore {
         let due = locked.iter_mut().any(|(_, shard)| shard.counts_call());
         // No lock is held any more: whoever is called may ask again.
         drop(locked);
-        for ((decision, _), charge) in answers.into_iter().zip(charges) {
-            each(decision, Some(Receipt::new(now, charge.cost)));
+        for ((decision, word), charge) in answers.into_iter().zip(charges) {
+            each(decision, Some(charge.rule.policy.receipt_of_word(word, now, charge.cost)));
         }
         if due {
             self.sweep(now);

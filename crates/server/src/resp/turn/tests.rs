@@ -128,15 +128,15 @@ fn a_check_tells_everything_in_either_version() {
     let mut client = Client::new();
     let flat = "*20|$7|verdict|$5|allow|$5|limit|:2|$9|remaining|:1|$14|reset_after_us|:30000000|\
                 $14|retry_after_us|$-1|$8|delay_us|$-1|$6|reason|$6|judged|$2|by|$5|store|\
-                $10|stopped_by|$-1|$5|rules|*1|*22|$4|name|$8|per-user|$7|verdict|$5|allow|\
+                $10|stopped_by|$-1|$5|rules|*1|*24|$4|name|$8|per-user|$7|verdict|$5|allow|\
                 $5|limit|:2|$9|remaining|:1|$14|reset_after_us|:30000000|$14|retry_after_us|$-1|\
-                $8|delay_us|$-1|$4|cost|:1|$9|window_us|:60000000|$4|unit|$8|requests|\
-                $6|shadow|:0|";
+                $8|delay_us|$-1|$4|cost|:1|$9|window_us|:60000000|$7|credits|$-1|\
+                $4|unit|$8|requests|$6|shadow|:0|";
     assert_eq!(client.say("TIDEGATE.CHECK ATTRIBUTE user ada|"), flat);
     assert!(client.say("HELLO 3|").starts_with("%7|$6|server|$8|tidegate|"));
     let map = "%10|$7|verdict|$4|deny|$5|limit|:2|$9|remaining|:1|$14|reset_after_us|:30000000|\
                $14|retry_after_us|:30000000|$8|delay_us|_|$6|reason|$6|judged|$2|by|$5|store|\
-               $10|stopped_by|_|$5|rules|*1|%11|$4|name|$8|per-user|";
+               $10|stopped_by|_|$5|rules|*1|%12|$4|name|$8|per-user|";
     let denied = client.say("TIDEGATE.CHECK COST 2 ATTRIBUTE user ada|");
     assert!(denied.starts_with(map) && denied.ends_with("$6|shadow|#f|"), "{denied}");
 }
