@@ -37,6 +37,7 @@ mod algorithm;
 mod all;
 mod decision;
 mod events;
+pub mod fair;
 mod kind;
 mod policy;
 mod quota;
