@@ -146,7 +146,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes out one request whose deadline has passed. Ask until there is none.
+    /// Takes out one request whose deadline has come. Ask until there is none; dispatch before, as
+    /// its last tick is still its own.
     pub fn expire(&mut self, now: Tick) -> Option<Refused<T>> {
         while let Some(slot) = self.wheel.go_on(now) {
             let at = self.wheel.first(slot);

@@ -74,15 +74,19 @@ impl Wheel {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "nine wheels, 64 slots")]
+    /// The slot that begins first; of several, that of the slowest wheel, so that whatever comes
+    /// down from it is there in time.
     fn soonest(&self) -> Option<(Slot, u64)> {
-        let wheel = self.used.iter().position(|used| *used != 0)?;
-        // What is on a wheel is in this turn of it, and not behind its hand.
-        let slot = self.used[wheel].trailing_zeros();
-        let shift = 6 * wheel as u32;
-        let turn = (self.at >> shift) & !63;
-        let begins = (turn | u64::from(slot)) << shift;
-        Some((Slot { wheel: wheel as u8, slot: slot as u8 }, begins))
+        let wheels = (0_u8..9).zip(self.used).rev().filter(|(_, used)| *used != 0);
+        let first = wheels.map(|(wheel, used)| {
+            // What is on a wheel is in this turn of it.
+            let slot = used.trailing_zeros();
+            let shift = 6 * u32::from(wheel);
+            let turn = (self.at >> shift) & !63;
+            let begins = (turn | u64::from(slot)) << shift;
+            (Slot { wheel, slot: slot.to_le_bytes()[0] }, begins)
+        });
+        first.min_by_key(|(_, begins)| *begins)
     }
 }
 
