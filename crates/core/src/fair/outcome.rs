@@ -58,6 +58,9 @@ pub enum Reason {
     Expired,
     /// Its flow stood for too long.
     Shed,
+    /// It costs more than there could ever be at once. For owners of a queue: the queue itself
+    /// gives whoever wants more than everything everything.
+    TooWide,
 }
 
 impl Reason {
@@ -70,6 +73,7 @@ impl Reason {
             Reason::PushedOut => "pushed-out",
             Reason::Expired => "expired",
             Reason::Shed => "shed",
+            Reason::TooWide => "too-wide",
         }
     }
 }
@@ -83,6 +87,7 @@ impl fmt::Display for Reason {
             Reason::PushedOut => "the queue is full, and this tenant has the most in it",
             Reason::Expired => "its deadline passed while it waited",
             Reason::Shed => "this tenant's requests have waited for too long",
+            Reason::TooWide => "it costs more than there could ever be at once",
         })
     }
 }
