@@ -3,7 +3,7 @@
 use crate::tick::Tick;
 
 use super::classes::Chosen;
-use super::heap;
+use super::node::Below;
 use super::outcome::{Reason, Room, Started, Ticket, Turn};
 use super::path::{Class, Path};
 use super::queue::Queue;
@@ -46,7 +46,7 @@ impl<T> Queue<T> {
     /// The flow whose turn it is in a class that has requests.
     fn first_flow(&self, class: Class) -> u32 {
         let mut at = Tree::root(class);
-        while self.tree.node(at).group != NONE {
+        while self.tree.node(at).group() != NONE {
             let first = self.tree.group_of(at).heap.first();
             at = first.expect("who has requests has somebody in line").node;
         }
@@ -55,7 +55,7 @@ impl<T> Queue<T> {
 
     /// The request of a flow whose turn it is, or that is to be dropped before.
     fn next_of(&mut self, flow: u32, now: Tick) -> Next {
-        let (first, last) = (self.tree.node(flow).first, self.tree.node(flow).last);
+        let Below { first, last } = self.tree.node(flow).below;
         let oldest = self.waiting.get(first).came;
         let mut next = first;
         if self.settings.watches() {
@@ -79,13 +79,13 @@ impl<T> Queue<T> {
 
     /// The request of a flow that may pass one that does not fit.
     fn peek_of(&self, flow: u32, now: Tick) -> Option<u32> {
-        let node = self.tree.node(flow);
-        let next = if self.is_newest_first(flow, now) { node.last } else { node.first };
+        let Below { first, last } = self.tree.node(flow).below;
+        let next = if self.is_newest_first(flow, now) { last } else { first };
         (now <= self.waiting.get(next).deadline).then_some(next)
     }
 
     fn is_newest_first(&self, flow: u32, now: Tick) -> bool {
-        let oldest = self.waiting.get(self.tree.node(flow).first).came;
+        let oldest = self.waiting.get(self.tree.node(flow).below.first).came;
         let standing = self.standing.get(flow as usize);
         let watched = standing.zip(self.settings.newest_first_after);
         watched.is_some_and(|(it, after)| it.was_newest_first(after, now, oldest))
@@ -119,7 +119,7 @@ impl<T> Queue<T> {
 
     /// The first request below a node that fits, in the order of their turns.
     fn fitting(&self, node: u32, now: Tick, room: Room, looks: &mut u32) -> Option<u32> {
-        if self.tree.node(node).group == NONE {
+        if self.tree.node(node).group() == NONE {
             let next = self.peek_of(node, now)?;
             return (self.taken(next, room) <= room.free).then_some(next);
         }
@@ -129,15 +129,14 @@ impl<T> Queue<T> {
         let mut len = entries.len().min(1);
         while 0 < len && 0 < *looks {
             *looks -= 1;
-            let key = |at: &usize| (entries[places[*at]].tag, entries[places[*at]].tie);
-            let least = (0..len).min_by_key(key)?;
+            let least = (0..len).min_by_key(|at| entries.at(places[*at]).key())?;
             let place = places[least];
             len -= 1;
             places[least] = places[len];
-            if let Some(found) = self.fitting(entries[place].node, now, room, looks) {
+            if let Some(found) = self.fitting(entries.at(place).node, now, room, looks) {
                 return Some(found);
             }
-            for below in heap::below(place, entries.len()) {
+            for below in entries.below(place) {
                 places[len] = below;
                 len += 1;
             }
@@ -152,8 +151,7 @@ impl<T> Queue<T> {
         let tree = &self.tree;
         let has_requests = |class| 0 < tree.node(Tree::root(class)).queued;
         self.classes.served(chosen, left.cost, has_requests);
-        let generation = self.tree.node(left.flow).generation;
-        let ticket = Ticket { flow: left.flow, generation, estimate: left.cost };
+        let ticket = Ticket { flow: left.flow, estimate: left.cost };
         let waited = now.since(left.came);
         Started { item: left.item, handle: left.handle, cost, waited, ticket }
     }
@@ -161,18 +159,18 @@ impl<T> Queue<T> {
     /// The flow that loses a request to a newcomer when there is no room: the one with the largest
     /// backlog by weight, level by level, so that many flows of one group count as one. Nobody, if
     /// the newcomer's own backlog would be as large.
-    pub(super) fn loser(&self, class: Class, path: &Path) -> Option<u32> {
-        let queued = |class: &Class| self.tree.node(Tree::root(*class)).queued;
-        let largest = Class::ALL.into_iter().max_by_key(queued)?;
+    pub(super) fn loser(&mut self, class: Class, path: &Path) -> Option<u32> {
+        let queued = Class::ALL.map(|class| self.tree.node(Tree::root(class)).queued);
+        let largest = Class::ALL.into_iter().max_by_key(|class| queued[class.index()])?;
         let mut at = Tree::root(largest);
         // The newcomer's own node, for as long as it may be the one that loses.
         let mut own = (largest == class).then_some(at);
-        if own.is_none() && queued(&largest) <= queued(&class).saturating_add(1) {
+        if own.is_none() && queued[largest.index()] <= queued[class.index()] + 1 {
             return None;
         }
         let mut shares = path.shares(self.settings.levels.into()).iter();
-        while self.tree.node(at).group != NONE {
-            let highest = self.tree.group_of(at).shelves.highest()?;
+        while self.tree.node(at).group() != NONE {
+            let highest = self.tree.largest(at)?;
             if let (Some(parent), Some(share)) = (own, shares.next()) {
                 own = self.tree.find(parent, share.name);
                 if own != Some(highest) {
@@ -193,8 +191,8 @@ impl<T> Queue<T> {
 
     /// The request of a flow that would be served last.
     pub(super) fn last_of(&self, flow: u32, now: Tick) -> u32 {
-        let node = self.tree.node(flow);
-        if self.is_newest_first(flow, now) { node.first } else { node.last }
+        let Below { first, last } = self.tree.node(flow).below;
+        if self.is_newest_first(flow, now) { first } else { last }
     }
 }
 

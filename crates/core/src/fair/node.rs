@@ -1,15 +1,17 @@
 //! What is remembered of a flow, and of what its children share.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
-use super::heap::Entry;
+use super::heap::Heap;
 use super::path::Share;
 use super::shelves::{NONE, OFF, Shelves};
 use super::weight::{Tag, Weight};
 
 /// A flow, or a group of them. A node of the last level has requests; others have children.
+///
+/// One line of the cache, since with many flows that is what a turn costs.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Node {
     pub(super) name: u64,
     /// Where what it was served ends. Where it starts, the heap of its siblings knows.
@@ -17,11 +19,6 @@ pub(super) struct Node {
     /// Cells that are queued here and below.
     pub(super) cost: u64,
     pub(super) parent: u32,
-    /// What its children share; `NONE` for a flow of the last level.
-    pub(super) group: u32,
-    pub(super) generation: u32,
-    /// The next one of the same hash.
-    pub(super) chain: u32,
     pub(super) weight: Weight,
     /// What the last step of virtual time left over.
     pub(super) carry: u32,
@@ -29,41 +26,62 @@ pub(super) struct Node {
     pub(super) queued: u32,
     /// Requests of here and below that have started and are not complete.
     pub(super) in_service: u32,
-    /// The first and the last of its requests, oldest first.
-    pub(super) first: u32,
-    pub(super) last: u32,
+    pub(super) below: Below,
     /// Neighbors on a shelf while it has requests, and at rest when it is idle: never both.
     pub(super) before: u32,
     pub(super) after: u32,
     /// How often the tags of its siblings had been put back when `finish` was written.
-    pub(super) epoch: u32,
+    pub(super) epoch: u16,
     /// Its shelf.
     pub(super) height: u8,
     pub(super) is_at_rest: bool,
 }
 
+/// Two numbers: of a flow the first and the last of its requests, of a group what its children
+/// share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Below {
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+/// Stands for `first` in a group.
+const GROUP: u32 = u32::MAX - 1;
+
+impl Below {
+    /// A flow without requests.
+    pub(super) const EMPTY: Below = Below { first: NONE, last: NONE };
+
+    pub(super) fn group(group: u32) -> Below {
+        Below { first: GROUP, last: group }
+    }
+}
+
+const _: () = assert!(size_of::<Node>() == 64);
+
 impl Node {
-    pub(super) fn new(parent: u32, share: Share, group: u32) -> Node {
+    pub(super) fn new(parent: u32, share: Share, below: Below) -> Node {
         Node {
             name: share.name,
             finish: 0,
             cost: 0,
             parent,
-            group,
-            generation: 0,
-            chain: NONE,
             weight: share.weight,
             carry: 0,
             queued: 0,
             in_service: 0,
-            first: NONE,
-            last: NONE,
+            below,
             before: NONE,
             after: NONE,
             epoch: 0,
             height: OFF,
             is_at_rest: false,
         }
+    }
+
+    /// What its children share; `NONE` for a flow of the last level.
+    pub(super) fn group(&self) -> u32 {
+        if self.below.first == GROUP { self.below.last } else { NONE }
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -75,7 +93,7 @@ impl Node {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     /// The children that have requests.
-    pub(super) heap: Vec<Entry>,
+    pub(super) heap: Heap,
     /// The start of what was served last.
     pub(super) virtual_time: Tag,
     /// The latest finish of what was served.
@@ -86,7 +104,7 @@ pub(super) struct Group {
     /// Counts up whenever an entry is made: who came first, of those at one place.
     pub(super) turn: u32,
     /// How often tags were put back, and by how much the last time.
-    pub(super) epoch: u32,
+    pub(super) epoch: u16,
     pub(super) put_back: Tag,
     pub(super) shelves: Box<Shelves>,
 }
@@ -101,7 +119,7 @@ pub(super) const LEAD_MAX: Tag = 1 << 60;
 impl Group {
     pub(super) fn new() -> Group {
         Group {
-            heap: Vec::new(),
+            heap: Heap::default(),
             virtual_time: 0,
             finish_max: 0,
             weights: 0,
@@ -144,7 +162,7 @@ impl Group {
         }
         let least = self.heap.first().map_or(self.virtual_time, |entry| entry.tag);
         let by = least.min(self.virtual_time);
-        self.heap.iter_mut().for_each(|entry| entry.tag -= by);
+        self.heap.put_back(by);
         self.virtual_time -= by;
         self.finish_max = self.finish_max.saturating_sub(by);
         self.epoch = self.epoch.wrapping_add(1);
@@ -153,7 +171,7 @@ impl Group {
 
     /// A tag as it is now, that was written in `epoch`. Whoever missed more than one change has
     /// long been passed by virtual time.
-    pub(super) fn tag_now(&self, tag: Tag, epoch: u32) -> Tag {
+    pub(super) fn tag_now(&self, tag: Tag, epoch: u16) -> Tag {
         match self.epoch.wrapping_sub(epoch) {
             0 => tag,
             1 => tag.saturating_sub(self.put_back),

@@ -127,12 +127,12 @@ pub struct Started<T> {
 
 /// Stands for a request that has started, until [`Queue::complete`](super::Queue::complete).
 ///
-/// A flow with a ticket out is remembered until it comes back: hand back every one.
+/// A flow with a ticket out is remembered until it comes back: hand back every one, to the queue
+/// that it is of.
 #[derive(Debug)]
 #[must_use = "hand it to `complete`, or its flow is remembered for ever"]
 pub struct Ticket {
     pub(super) flow: u32,
-    pub(super) generation: u32,
     pub(super) estimate: u32,
 }
 

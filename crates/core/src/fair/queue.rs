@@ -11,7 +11,7 @@ use super::outcome::{Enqueued, Reason, Refused, Request, Ticket};
 use super::path::{Class, Path};
 use super::settings::Settings;
 use super::shelves::NONE;
-use super::slab::{Handle, Slab};
+use super::slab::{Handle, Slab, Waiting};
 use super::standing::Standing;
 use super::tree::Tree;
 use super::weight::Weight;
@@ -25,29 +25,12 @@ use super::wheel::{Slot, Wheel};
 pub struct Queue<T> {
     pub(super) settings: Settings,
     pub(super) tree: Tree,
-    pub(super) waiting: Slab<Waiting<T>>,
+    pub(super) waiting: Slab<T>,
     pub(super) wheel: Wheel,
     pub(super) classes: Classes,
     /// By flow; empty if flows are not watched.
     pub(super) standing: Vec<Standing>,
     rate: Option<Quota>,
-}
-
-/// A request that waits: in the line of its flow, and in a slot of the wheel.
-#[derive(Clone, Debug)]
-pub(super) struct Waiting<T> {
-    item: T,
-    pub(super) came: Tick,
-    pub(super) deadline: Tick,
-    pub(super) flow: u32,
-    pub(super) cost: u32,
-    /// Cells that were served although it was first: it did not fit, and they did.
-    pub(super) bypassed: u32,
-    pub(super) before: u32,
-    pub(super) after: u32,
-    due_before: u32,
-    due_after: u32,
-    slot: Slot,
 }
 
 impl<T> Queue<T> {
@@ -57,7 +40,7 @@ impl<T> Queue<T> {
         Queue {
             settings,
             tree: Tree::new(settings.levels.into(), settings.requests_max),
-            waiting: Slab::with_capacity(0),
+            waiting: Slab::new(),
             wheel: Wheel::new(),
             classes: Classes::new(settings.floors),
             standing: Vec::new(),
@@ -77,8 +60,8 @@ impl<T> Queue<T> {
     ) -> Result<Enqueued<T>, Refused<T>> {
         let Request { path, class, deadline, .. } = request;
         let cost = request.cost.max(1);
-        if let Err((reason, retry_after)) = self.admits(now, class, &path, deadline) {
-            self.tree.tidy();
+        let mut known = self.tree.find_flow(class, &path);
+        if let Err((reason, retry_after)) = self.admits(now, &request, known) {
             return Err(Refused { item, reason, retry_after });
         }
         let mut pushed_out = None;
@@ -89,13 +72,18 @@ impl<T> Queue<T> {
             };
             let last = self.last_of(loser, now);
             pushed_out = Some(self.refuse(last, Reason::PushedOut));
+            // With a request that leaves, an idle flow may be forgotten.
+            known = self.tree.find_flow(class, &path);
         }
-        let flow = self.tree.find_or_add(class, &path);
+        let flow = match known {
+            Some(flow) => self.tree.reweigh(flow, &path),
+            None => self.tree.find_or_add(class, &path),
+        };
         self.tree.arrive(flow, cost);
-        let before = self.tree.node(flow).last;
+        let before = self.tree.node(flow).below.last;
         let slot = self.wheel.slot(deadline);
         let handle = self.waiting.insert(Waiting {
-            item,
+            item: Some(item),
             came: now,
             deadline,
             flow,
@@ -105,9 +93,10 @@ impl<T> Queue<T> {
             after: NONE,
             due_before: NONE,
             due_after: NONE,
+            generation: 0,
             slot,
         });
-        let line = &mut self.tree.nodes[flow as usize];
+        let line = &mut self.tree.nodes[flow as usize].below;
         line.last = handle.at;
         match before {
             NONE => {
@@ -120,7 +109,6 @@ impl<T> Queue<T> {
             before => self.waiting.get_mut(before).after = handle.at,
         }
         self.put_in_slot(handle.at, slot);
-        self.tree.tidy();
         Ok(Enqueued { handle, pushed_out })
     }
 
@@ -138,9 +126,9 @@ impl<T> Queue<T> {
     /// taken for, its flow pays or is paid the difference; no credit is kept beyond the present.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good once")]
     pub fn complete(&mut self, ticket: Ticket, actual: u32) {
-        let Ticket { flow, generation, estimate } = ticket;
+        let Ticket { flow, estimate } = ticket;
         let node = self.tree.nodes.get(flow as usize);
-        if node.is_some_and(|node| node.generation == generation && 0 < node.in_service) {
+        if node.is_some_and(|node| 0 < node.in_service) {
             self.tree.complete(flow, estimate, actual);
             self.tree.tidy();
         }
@@ -218,42 +206,31 @@ impl<T> Queue<T> {
         self.tree.len()
     }
 
-    /// Whether a request may be taken in, but for the room that there is.
+    /// Whether a request of a flow that is `known` may be taken in, but for the room that there is.
     fn admits(
         &self,
         now: Tick,
-        class: Class,
-        path: &Path,
-        deadline: Tick,
+        request: &Request,
+        known: Option<u32>,
     ) -> Result<(), (Reason, Option<Span>)> {
-        if deadline < now {
-            return Err((Reason::TooLate, self.wait_of(class, path)));
+        let Request { path, class, deadline, .. } = request;
+        if *deadline < now {
+            return Err((Reason::TooLate, self.wait_of(*class, path)));
         }
-        if self.settings.flow_requests_max < self.len().saturating_add(1) {
-            let full = |(requests, _)| self.settings.flow_requests_max <= requests;
-            if full(self.backlog_of_flow(class, path)) {
-                let wait = self.wait_of(class, path);
-                let each = u64::from(self.settings.flow_requests_max);
-                let first = wait.map(|wait| Span::from_micros(wait.get().div_ceil(each).max(1)));
-                return Err((Reason::FlowFull, first));
-            }
+        let queued = known.map_or(0, |flow| self.tree.node(flow).queued);
+        if self.settings.flow_requests_max <= queued {
+            let wait = self.wait_of(*class, path);
+            let each = u64::from(self.settings.flow_requests_max);
+            let first = wait.map(|wait| Span::from_micros(wait.get().div_ceil(each).max(1)));
+            return Err((Reason::FlowFull, first));
         }
         let Some(rate) = self.rate else { return Ok(()) };
-        let (wait, within) = (self.wait_at(rate, class, path), deadline.since(now));
+        let (wait, within) = (self.wait_at(rate, *class, path), deadline.since(now));
         if within < wait {
             let retry_after = Span::from_micros(wait.get() - within.get());
             return Err((Reason::TooLate, Some(retry_after)));
         }
         Ok(())
-    }
-
-    /// The backlog of exactly the flow that a path leads to at the last level.
-    fn backlog_of_flow(&self, class: Class, path: &Path) -> (u32, u64) {
-        let shares = path.shares(self.settings.levels.into());
-        let mut names = shares.iter();
-        let flow = names.try_fold(Tree::root(class), |at, share| self.tree.find(at, share.name));
-        let node = flow.map(|at| self.tree.node(at));
-        node.map_or((0, 0), |node| (node.queued, node.cost))
     }
 
     fn wait_at(&self, rate: Quota, class: Class, path: &Path) -> Span {
@@ -285,6 +262,7 @@ impl<T> Queue<T> {
                 estimate::span(ahead.max(waiting.cost.into()), rate)
             }),
         };
+        self.tree.tidy();
         Refused { item: waiting.item, reason, retry_after }
     }
 
@@ -292,17 +270,17 @@ impl<T> Queue<T> {
     pub(super) fn take(&mut self, at: u32) -> Left<T> {
         self.leave_slot(at);
         let handle = self.waiting.handle(at);
-        let waiting = self.waiting.remove(at);
-        let Waiting { before, after, flow, .. } = waiting;
+        let Waiting { before, after, flow, cost, came, .. } = *self.waiting.get(at);
+        let item = self.waiting.remove(at);
         match before {
-            NONE => self.tree.nodes[flow as usize].first = after,
+            NONE => self.tree.nodes[flow as usize].below.first = after,
             before => self.waiting.get_mut(before).after = after,
         }
         match after {
-            NONE => self.tree.nodes[flow as usize].last = before,
+            NONE => self.tree.nodes[flow as usize].below.last = before,
             after => self.waiting.get_mut(after).before = before,
         }
-        Left { item: waiting.item, handle, flow, cost: waiting.cost, came: waiting.came }
+        Left { item, handle, flow, cost, came }
     }
 
     fn put_in_slot(&mut self, at: u32, slot: Slot) {

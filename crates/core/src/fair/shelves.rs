@@ -10,6 +10,9 @@ pub(super) const NONE: u32 = u32::MAX;
 /// No shelf at all.
 pub(super) const OFF: u8 = u8::MAX;
 
+/// Twice the backlog is so many shelves higher.
+pub(super) const DOUBLING: u8 = 4;
+
 /// 2^24 requests at weight one are on the last.
 const SHELVES: usize = 192;
 

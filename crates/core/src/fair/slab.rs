@@ -1,77 +1,130 @@
-//! Values at places that do not move, known by a handle that is never good for the next tenant.
+//! Requests at places that do not move, known by a handle that is never good for the next one.
 
 use alloc::vec::Vec;
 
-/// Names a value for as long as it is there; afterwards it names nothing.
+use crate::tick::Tick;
+
+use super::wheel::Slot;
+
+/// Names a request for as long as it waits; afterwards it names nothing.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Handle {
     pub(super) at: u32,
     generation: u32,
 }
 
+/// A request that waits: in the line of its flow, and in a slot of the wheel.
+///
+/// One line of the cache, if what its owner attached is a pointer or less.
 #[derive(Clone, Debug)]
-pub(super) struct Slab<V> {
-    places: Vec<(u32, Option<V>)>,
+#[repr(align(64))]
+pub(super) struct Waiting<T> {
+    /// Nothing at a place that is free.
+    pub(super) item: Option<T>,
+    pub(super) came: Tick,
+    pub(super) deadline: Tick,
+    pub(super) flow: u32,
+    pub(super) cost: u32,
+    /// Cells that were served although it was first: it did not fit, and they did.
+    pub(super) bypassed: u32,
+    pub(super) before: u32,
+    pub(super) after: u32,
+    pub(super) due_before: u32,
+    pub(super) due_after: u32,
+    /// How often its place was vacated.
+    pub(super) generation: u32,
+    pub(super) slot: Slot,
+}
+
+const _: () = assert!(size_of::<Waiting<&u8>>() == 64);
+
+#[derive(Clone, Debug)]
+pub(super) struct Slab<T> {
+    places: Vec<Waiting<T>>,
     free: Vec<u32>,
 }
 
-impl<V> Slab<V> {
-    pub(super) fn with_capacity(capacity: usize) -> Slab<V> {
-        Slab { places: Vec::with_capacity(capacity), free: Vec::new() }
+impl<T> Slab<T> {
+    pub(super) fn new() -> Slab<T> {
+        Slab { places: Vec::new(), free: Vec::new() }
     }
 
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    pub(super) fn insert(&mut self, value: V) -> Handle {
+    pub(super) fn insert(&mut self, mut waiting: Waiting<T>) -> Handle {
         if let Some(at) = self.free.pop() {
             let place = &mut self.places[at as usize];
-            place.1 = Some(value);
-            return Handle { at, generation: place.0 };
+            waiting.generation = place.generation;
+            let generation = place.generation;
+            *place = waiting;
+            return Handle { at, generation };
         }
         let at = u32::try_from(self.places.len()).expect("a queue has at most 2^24 requests");
-        self.places.push((0, Some(value)));
-        Handle { at, generation: 0 }
+        let generation = waiting.generation;
+        self.places.push(waiting);
+        Handle { at, generation }
     }
 
     /// The place that a handle names, unless it was vacated since.
     pub(super) fn find(&self, handle: Handle) -> Option<u32> {
-        let (generation, value) = self.places.get(handle.at as usize)?;
-        (*generation == handle.generation && value.is_some()).then_some(handle.at)
+        let place = self.places.get(handle.at as usize)?;
+        (place.generation == handle.generation && place.item.is_some()).then_some(handle.at)
     }
 
     pub(super) fn handle(&self, at: u32) -> Handle {
-        Handle { at, generation: self.places[at as usize].0 }
+        Handle { at, generation: self.get(at).generation }
     }
 
-    pub(super) fn remove(&mut self, at: u32) -> V {
-        let place = &mut self.places[at as usize];
-        place.0 = place.0.wrapping_add(1);
+    /// Vacates a place.
+    pub(super) fn remove(&mut self, at: u32) -> T {
+        let place = self.get_mut(at);
+        place.generation = place.generation.wrapping_add(1);
+        let item = place.item.take().expect("only what is there is removed");
         self.free.push(at);
-        place.1.take().expect("only what is there is removed")
+        item
     }
 
-    pub(super) fn get(&self, at: u32) -> &V {
-        self.places[at as usize].1.as_ref().expect("links lead to what is there")
+    pub(super) fn get(&self, at: u32) -> &Waiting<T> {
+        &self.places[at as usize]
     }
 
-    pub(super) fn get_mut(&mut self, at: u32) -> &mut V {
-        self.places[at as usize].1.as_mut().expect("links lead to what is there")
+    pub(super) fn get_mut(&mut self, at: u32) -> &mut Waiting<T> {
+        &mut self.places[at as usize]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fair::shelves::NONE;
+    use crate::fair::wheel::Wheel;
+
+    fn waiting(item: char) -> Waiting<char> {
+        Waiting {
+            item: Some(item),
+            came: Tick::MAX,
+            deadline: Tick::MAX,
+            flow: 0,
+            cost: 1,
+            bypassed: 0,
+            before: NONE,
+            after: NONE,
+            due_before: NONE,
+            due_after: NONE,
+            generation: 0,
+            slot: Wheel::new().slot(Tick::MAX),
+        }
+    }
 
     #[test]
     fn a_stale_handle_names_nothing() {
-        let mut slab = Slab::with_capacity(1);
-        let first = slab.insert('a');
+        let mut slab = Slab::new();
+        let first = slab.insert(waiting('a'));
         assert_eq!(slab.remove(first.at), 'a');
         assert_eq!(slab.find(first), None);
-        let second = slab.insert('b');
+        let second = slab.insert(waiting('b'));
         assert_eq!(second.at, first.at);
         assert_eq!((slab.find(first), slab.find(second)), (None, Some(second.at)));
     }

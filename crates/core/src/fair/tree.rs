@@ -5,9 +5,9 @@
 
 use alloc::vec::Vec;
 
-use super::node::{Group, Node};
+use super::node::{Below, Group, Node};
 use super::path::{Class, Path, Share};
-use super::shelves::{NONE, OFF, shelf_of};
+use super::shelves::{DOUBLING, NONE, OFF, shelf_of};
 use super::weight::Weight;
 
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub(super) struct Tree {
     pub(super) groups: Vec<Group>,
     /// Where each node is in the heap of its siblings, `NONE` if it is not.
     pub(super) places: Vec<u32>,
+    /// The next node of the same hash.
+    chained: Vec<u32>,
     free_nodes: Vec<u32>,
     free_groups: Vec<u32>,
     /// The first node of every hash.
@@ -36,13 +38,17 @@ struct Rest {
 /// How many at rest are looked at with every call, for each level: more than one call can add.
 const LOOKED_AT: usize = 2;
 
+/// How many are put on the right shelf when the largest backlog is looked for.
+const LOSERS_LOOKED_AT: usize = 16;
+
 impl Tree {
     pub(super) fn new(levels: usize, requests_max: u32) -> Tree {
-        let chains = (requests_max as usize).saturating_mul(2).next_power_of_two();
+        let chains = (requests_max as usize).next_power_of_two();
         let mut tree = Tree {
             nodes: Vec::new(),
             groups: Vec::new(),
             places: Vec::new(),
+            chained: Vec::new(),
             free_nodes: Vec::new(),
             free_groups: Vec::new(),
             chains: alloc::vec![0; chains],
@@ -52,8 +58,8 @@ impl Tree {
         };
         for _ in Class::ALL {
             let group = tree.add_group();
-            tree.nodes.push(Node::new(NONE, Share::default(), group));
-            tree.places.push(NONE);
+            let node = Node::new(NONE, Share::default(), Below::group(group));
+            tree.push(node);
         }
         tree
     }
@@ -74,11 +80,11 @@ impl Tree {
     }
 
     pub(super) fn group_of(&self, at: u32) -> &Group {
-        &self.groups[self.node(at).group as usize]
+        &self.groups[self.node(at).group() as usize]
     }
 
     pub(super) fn group_mut(&mut self, at: u32) -> &mut Group {
-        let group = self.node(at).group;
+        let group = self.node(at).group();
         &mut self.groups[group as usize]
     }
 
@@ -90,9 +96,25 @@ impl Tree {
             if node.name == name && node.parent == parent {
                 return Some(at);
             }
-            at = node.chain;
+            at = self.chained[at as usize];
         }
         None
+    }
+
+    /// The flow of a path at the last level, if it is remembered.
+    pub(super) fn find_flow(&self, class: Class, path: &Path) -> Option<u32> {
+        let mut names = path.shares(self.levels).iter();
+        names.try_fold(Tree::root(class), |at, share| self.find(at, share.name))
+    }
+
+    /// Gives a flow and those above it the weights that its path says.
+    pub(super) fn reweigh(&mut self, flow: u32, path: &Path) -> u32 {
+        let mut at = flow;
+        for share in path.shares(self.levels).iter().rev() {
+            self.set_weight(at, share.weight);
+            at = self.node(at).parent;
+        }
+        flow
     }
 
     /// The flow of a path, made if need be. The weights are those that the path says.
@@ -134,13 +156,34 @@ impl Tree {
         }
     }
 
-    /// Puts a node on the shelf of its backlog.
+    /// Puts a node on the shelf of its backlog; one whose backlog becomes less stays where it is
+    /// until that is half, since most go up and down by one.
     pub(super) fn reshelve(&mut self, at: u32) {
         let node = self.node(at);
         let height = if node.queued == 0 { OFF } else { shelf_of(node.queued, node.weight) };
-        if node.height == height {
+        let stays = height <= node.height && node.height < height.saturating_add(DOUBLING);
+        if node.height == height || (node.height != OFF && stays) {
             return;
         }
+        self.shelve(at, height);
+    }
+
+    /// The child of a node with the largest backlog by weight.
+    pub(super) fn largest(&mut self, parent: u32) -> Option<u32> {
+        for _ in 0..LOSERS_LOOKED_AT {
+            let at = self.group_of(parent).shelves.highest()?;
+            let node = self.node(at);
+            let height = shelf_of(node.queued, node.weight);
+            if node.height == height {
+                return Some(at);
+            }
+            self.shelve(at, height);
+        }
+        self.group_of(parent).shelves.highest()
+    }
+
+    fn shelve(&mut self, at: u32, height: u8) {
+        let node = self.node(at);
         let (old, parent) = (node.height, node.parent);
         if old != OFF {
             let (before, after) = self.unlink(at);
@@ -174,10 +217,11 @@ impl Tree {
     }
 
     pub(super) fn rest_if_idle(&mut self, at: u32) {
-        let Node { group, parent, is_at_rest, .. } = *self.node(at);
-        if !self.node(at).is_idle() {
+        let node = self.node(at);
+        if !node.is_idle() {
             return;
         }
+        let (group, parent, is_at_rest) = (node.group(), node.parent, node.is_at_rest);
         if group != NONE {
             self.groups[group as usize].end_of_busy_period();
         }
@@ -218,35 +262,45 @@ impl Tree {
             }
             self.leave_rest(at);
             let node = self.node(at);
-            let has_children = node.group != NONE && 0 < self.group_of(at).children;
-            let has_paid = self.tag(at) <= self.group_of(node.parent).virtual_time;
+            let has_children = node.group() != NONE && 0 < self.group_of(at).children;
+            let finish = self.tag(at);
+            let has_paid = finish <= self.group_of(node.parent).virtual_time;
             if !has_children && (has_paid || self.rest_max <= self.rest.len) {
                 self.forget(at);
-            } else {
-                self.nodes[at as usize].is_at_rest = true;
-                self.rest_last(at);
+                continue;
+            }
+            self.keep_finish(at, finish);
+            self.nodes[at as usize].is_at_rest = true;
+            self.rest_last(at);
+            if !has_children {
+                return;
             }
         }
     }
 
     fn add(&mut self, parent: u32, share: Share, is_last_level: bool) -> u32 {
-        let group = if is_last_level { NONE } else { self.add_group() };
-        let mut node = Node::new(parent, share, group);
+        let below = if is_last_level { Below::EMPTY } else { Below::group(self.add_group()) };
+        let mut node = Node::new(parent, share, below);
         node.epoch = self.group_of(parent).epoch;
         self.group_mut(parent).children += 1;
-        let at = if let Some(at) = self.free_nodes.pop() {
-            node.generation = self.node(at).generation;
-            self.nodes[at as usize] = node;
-            at
-        } else {
-            self.nodes.push(node);
-            self.places.push(NONE);
-            u32::try_from(self.nodes.len() - 1).expect("nodes are bounded by requests and rest")
+        let at = match self.free_nodes.pop() {
+            Some(at) => {
+                self.nodes[at as usize] = node;
+                at
+            }
+            None => self.push(node),
         };
         let chain = self.chain(parent, share.name);
-        self.nodes[at as usize].chain = self.chains[chain].wrapping_sub(1);
+        self.chained[at as usize] = self.chains[chain].wrapping_sub(1);
         self.chains[chain] = at + 1;
         at
+    }
+
+    fn push(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        self.places.push(NONE);
+        self.chained.push(NONE);
+        u32::try_from(self.nodes.len() - 1).expect("nodes are bounded by requests and rest")
     }
 
     fn add_group(&mut self) -> u32 {
@@ -257,16 +311,17 @@ impl Tree {
     }
 
     fn forget(&mut self, at: u32) {
-        let Node { parent, name, group, chain: next, .. } = *self.node(at);
-        let chain = self.chain(parent, name);
+        let node = self.node(at);
+        let (parent, name, group) = (node.parent, node.name, node.group());
+        let (chain, next) = (self.chain(parent, name), self.chained[at as usize]);
         if self.chains[chain] == at + 1 {
             self.chains[chain] = next.wrapping_add(1);
         } else {
             let mut before = self.chains[chain].wrapping_sub(1);
-            while self.node(before).chain != at {
-                before = self.node(before).chain;
+            while self.chained[before as usize] != at {
+                before = self.chained[before as usize];
             }
-            self.nodes[before as usize].chain = next;
+            self.chained[before as usize] = next;
         }
         self.group_mut(parent).children -= 1;
         if group != NONE {
@@ -274,8 +329,6 @@ impl Tree {
             self.groups[group as usize].clear();
             self.free_groups.push(group);
         }
-        let node = &mut self.nodes[at as usize];
-        node.generation = node.generation.wrapping_add(1);
         self.free_nodes.push(at);
     }
 

@@ -3,7 +3,7 @@
 //! Tags move when a request is served, never when it comes or goes: what is cancelled leaves no
 //! trace. Every level of a path is a start-time fair queue of its own.
 
-use super::heap::{self, Entry};
+use super::heap::Entry;
 use super::node::{LEAD_MAX, Node};
 use super::shelves::NONE;
 use super::tree::Tree;
@@ -60,8 +60,8 @@ impl Tree {
             if parent != NONE {
                 let step = weight::step(cost, node.weight, &mut node.carry);
                 let place = self.places[at as usize] as usize;
-                let group = &mut self.groups[self.nodes[parent as usize].group as usize];
-                let start = group.heap[place].tag;
+                let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
+                let start = group.heap.at(place).tag;
                 let finish = start + step;
                 group.advance(start);
                 group.finish_max = group.finish_max.max(finish);
@@ -69,7 +69,7 @@ impl Tree {
                     self.leave_line(at);
                 } else {
                     let tie = group.next_tie(false);
-                    heap::rekey(&mut group.heap, &mut self.places, place, (finish, tie));
+                    group.heap.rekey(&mut self.places, place, (finish, tie));
                 }
                 self.keep_finish(at, finish);
                 self.group_mut(parent).put_back_if_late();
@@ -115,9 +115,9 @@ impl Tree {
         group.finish_max = group.finish_max.max(moved);
         self.keep_finish(at, moved);
         if place != NONE {
-            let group = &mut self.groups[self.nodes[parent as usize].group as usize];
+            let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
             let tie = group.next_tie(false);
-            heap::rekey(&mut group.heap, &mut self.places, place as usize, (moved, tie));
+            group.heap.rekey(&mut self.places, place as usize, (moved, tie));
         }
     }
 
@@ -127,12 +127,12 @@ impl Tree {
         let group = self.group_of(node.parent);
         match self.places[at as usize] {
             NONE => group.tag_now(node.finish, node.epoch),
-            place => group.heap[place as usize].tag,
+            place => group.heap.at(place as usize).tag,
         }
     }
 
     /// Where a node is once what it was served is paid for. Coming and going do not touch it.
-    fn keep_finish(&mut self, at: u32, tag: Tag) {
+    pub(super) fn keep_finish(&mut self, at: u32, tag: Tag) {
         let epoch = self.group_of(self.node(at).parent).epoch;
         let node = &mut self.nodes[at as usize];
         (node.finish, node.epoch) = (tag, epoch);
@@ -146,22 +146,22 @@ impl Tree {
         }
         let (finish, parent) = (self.tag(at), self.node(at).parent);
         let weight = u64::from(self.node(at).weight.get());
-        let group = &mut self.groups[self.nodes[parent as usize].group as usize];
+        let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
         group.weights += weight;
         let from_rest = finish <= group.virtual_time;
         let tie = group.next_tie(from_rest);
         if from_rest {
             self.nodes[at as usize].carry = 0;
         }
-        let tag = finish.max(group.virtual_time);
-        heap::push(&mut group.heap, &mut self.places, Entry { tag, tie, node: at });
+        let tag = finish.clamp(group.virtual_time, group.virtual_time + LEAD_MAX);
+        group.heap.push(&mut self.places, Entry { tag, tie, node: at });
     }
 
     fn leave_line(&mut self, at: u32) {
         let Node { parent, weight, .. } = *self.node(at);
         let place = core::mem::replace(&mut self.places[at as usize], NONE);
-        let group = &mut self.groups[self.nodes[parent as usize].group as usize];
+        let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
         group.weights -= u64::from(weight.get());
-        heap::remove(&mut group.heap, &mut self.places, place as usize);
+        group.heap.remove(&mut self.places, place as usize);
     }
 }
