@@ -11,6 +11,7 @@ mod report;
 pub mod rng;
 mod run;
 mod shape;
+pub mod sharing;
 mod trace;
 
 pub use crate::grid::Grid;
