@@ -30,7 +30,7 @@ pub(crate) fn run(effort: Effort) -> Report {
     report
 }
 
-pub(crate) fn speeds(report: &mut Report, effort: Effort) {
+fn speeds(report: &mut Report, effort: Effort) {
     let mut table = Table::new("Nanoseconds".to_owned(), &["what", "ns", "least..greatest"]);
     for scene in speed::SCENES {
         let spread = Spread::of(&scene.measure(effort));
@@ -101,6 +101,6 @@ const ABOUT: &str = "One core, no lock, no clock. A turn is one request taken in
     Jain's index and the lag are those of the worst of all spans of a thousand dispatches among \
     ten tenants with weights of one to four, who always have requests of one cell; the lag is how \
     many requests a tenant is behind its share. \
-    The mouse sends a request every two to four rounds of a thousand tenants who always have requests of \
-    one to ten cells; the figure is its longest wait, less 1.1 times its longest wait alone, in \
+    The mouse sends a request every two to four rounds of a thousand tenants who always have \
+    requests of one to ten cells; the figure is its longest wait, less 1.1 times its longest wait alone, in \
     largest requests.";

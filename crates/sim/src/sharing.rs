@@ -178,7 +178,7 @@ fn serve(guard: Guard, arrivals: &[(u64, u32)]) -> Shared {
     let mut waits = Vec::new();
     let mut arrivals = arrivals.iter().peekable();
     let step = u64::from(1_000_000 / Sharing::CAPACITY);
-    for now in (0..u64::from(Sharing::SECONDS) * 1_000_000).step_by(step as usize) {
+    for now in (0..u64::from(Sharing::SECONDS * Sharing::CAPACITY)).map(|turn| turn * step) {
         while let Some((at, tenant)) = arrivals.next_if(|(at, _)| *at <= now) {
             quiet_asked += u32::from(0 < *tenant && is_within(*at, Sharing::NOISY));
             let state = &mut states[*tenant as usize];

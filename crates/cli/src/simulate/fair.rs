@@ -33,6 +33,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
+const HEAD: &str =
+    "  before the service  quiet requests answered  99 of 100 waited less than  capacity used";
+
 pub(crate) fn run(args: &Args) -> Result<String, Failure> {
     let sharing = Sharing::run(args.seed);
     let pictures = if args.no_picture {
@@ -46,26 +49,23 @@ pub(crate) fn run(args: &Args) -> Result<String, Failure> {
         return Ok(format!("{json:#}\n"));
     }
     let (from, until) = Sharing::NOISY;
-    let mut text = format!(
-        "A service answers {} requests a second. Ten tenants ask for 8 a second each; from {from} s\n\
-         to {until} s one of them asks for {}. Meanwhile:\n\n\
-         \x20 before the service  quiet requests answered  99 of 100 waited less than  capacity used\n",
+    let rows = sharing.guards.iter().map(|shared| {
+        let (percent, used) = percents(shared);
+        let (name, wait) = (name(shared.guard), spaced(sharing::round(shared.quiet_wait)));
+        format!("  {name:18}  {percent:>22}%  {wait:>26}  {used:>12}%\n")
+    });
+    let rows: String = rows.collect();
+    let pictures: Vec<String> = pictures.iter().map(|path| path.display().to_string()).collect();
+    let pictures = match pictures.join(" and ") {
+        none if none.is_empty() => String::new(),
+        some => format!("\nThe picture is in {some}.\n"),
+    };
+    Ok(format!(
+        "A service answers {} requests a second. Ten tenants ask for 8 a second each; from \
+         {from} s\nto {until} s one of them asks for {}. Meanwhile:\n\n{HEAD}\n{rows}{pictures}",
         Sharing::CAPACITY,
         Sharing::NOISE,
-    );
-    for shared in &sharing.guards {
-        let (percent, used) = percents(shared);
-        text += &format!(
-            "  {:18}  {percent:>22}%  {:>26}  {used:>12}%\n",
-            name(shared.guard),
-            spaced(sharing::round(shared.quiet_wait)),
-        );
-    }
-    let pictures: Vec<String> = pictures.iter().map(|path| path.display().to_string()).collect();
-    if !pictures.is_empty() {
-        text += &format!("\nThe picture is in {}.\n", pictures.join(" and "));
-    }
-    Ok(text)
+    ))
 }
 
 fn percents(shared: &Shared) -> (u32, u32) {

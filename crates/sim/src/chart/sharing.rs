@@ -175,12 +175,11 @@ impl Plot<'_> {
     fn between(&self, low: &[f64], high: &[f64]) -> Path {
         let mut path = Path::default();
         for (index, (low, high)) in (0_u32..).zip(low.iter().zip(high)) {
-            if low == high {
-                continue;
-            }
             let (left, right) = self.edges(index);
-            path.start(Point { x: left, y: self.y(*low) });
-            path.up(self.y(*high)).across(right).up(self.y(*low)).close();
+            if low < high {
+                path.start(Point { x: left, y: self.y(*low) });
+                path.up(self.y(*high)).across(right).up(self.y(*low)).close();
+            }
         }
         path
     }
