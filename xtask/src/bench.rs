@@ -35,7 +35,8 @@ fn build_server(root: &Path) -> Result<()> {
 fn call(args: &[String]) -> Result<Vec<&str>> {
     if args.is_empty() {
         bail!(
-            "bench needs to know what to measure: decide, doors, fair, layer, memory, pause or redis"
+            "bench needs to know what to measure: \
+             decide, doors, fair, layer, memory, pause or redis"
         );
     }
     let mut call =

@@ -77,7 +77,6 @@ fn start<T>(queue: &mut Queue<T>, now: Tick) -> Option<Started<T>> {
 struct Draw(u64);
 
 impl Draw {
-    #[expect(clippy::cast_possible_truncation, reason = "below a bound of 32 bits")]
     fn below(&mut self, bound: u32) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -94,13 +93,13 @@ fn jain(values: impl Iterator<Item = f64> + Clone) -> f64 {
     sum * sum / (count * squares)
 }
 
-const ABOUT: &str = "One core, no lock, no clock. A turn is one request taken in, one dispatched \
-    and one completed. Processor time, median of nine rounds. \
-    The bound: two flows that have requests, each served by weight, never differ by more than one \
-    largest request of each, over any span; looked at after every dispatch. \
-    Jain's index and the lag are those of the worst of all spans of a thousand dispatches among \
-    ten tenants with weights of one to four, who always have requests of one cell; the lag is how \
-    many requests a tenant is behind its share. \
-    The mouse sends a request every two to four rounds of a thousand tenants who always have \
-    requests of one to ten cells; the figure is its longest wait, less 1.1 times its longest wait alone, in \
-    largest requests.";
+const ABOUT: &str = "\
+    One core, no lock, no clock. A turn is one request taken in, one dispatched and one \
+    completed. Processor time, median of nine rounds. The bound: two flows that have requests, \
+    each served by weight, never differ by more than one largest request of each, over any \
+    span; looked at after every dispatch. Jain's index and the lag are those of the worst of \
+    all spans of a thousand dispatches among ten tenants with weights of one to four, who \
+    always have requests of one cell; the lag is how many requests a tenant is behind its \
+    share. The mouse sends a request every two to four rounds of a thousand tenants who always \
+    have requests of one to ten cells; the figure is its longest wait, less 1.1 times its \
+    longest wait alone, in largest requests.";

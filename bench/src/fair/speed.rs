@@ -96,9 +96,9 @@ impl Scene {
         let mut now = 0;
         for number in 0..self.backlogged {
             let spread = self.flows / self.backlogged;
-            self.enqueue(&mut queue, number * spread, &mut draw, now);
+            enqueue(&mut queue, number * spread, &mut draw, now);
             if let Kind::Stay = self.kind {
-                self.enqueue(&mut queue, number * spread, &mut draw, now);
+                enqueue(&mut queue, number * spread, &mut draw, now);
             }
         }
         let mut round = |turns| self.turns(&mut queue, &mut draw, &mut now, turns);
@@ -116,26 +116,16 @@ impl Scene {
                 Kind::ComeAndGo => draw.below(self.flows),
                 _ => started.item,
             };
-            self.enqueue(queue, next, draw, *now);
+            enqueue(queue, next, draw, *now);
         }
-        nanos_each(timer::own_cpu() - before, turns)
-    }
-
-    fn enqueue(&self, queue: &mut Queue<u32>, flow: u32, draw: &mut Draw, now: u64) -> Handle {
-        let deadline = Tick::from_micros(now + PATIENCE);
-        // A name as it would be: a hash.
-        let name = u64::from(flow).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let weight = 1 + flow % WEIGHT_MAX;
-        let asked = request(name, weight, 1 + draw.below(COST_MAX), deadline);
-        let enqueued = queue.enqueue(Tick::from_micros(now), asked, flow);
-        enqueued.expect("there is room").handle
+        nanos_each(timer::own_cpu().saturating_sub(before), turns)
     }
 
     fn cancels(&self) -> f64 {
         let mut queue = queue(2 * self.backlogged);
         let mut draw = Draw(11);
         let mut handles: Vec<Handle> = (0..self.backlogged)
-            .map(|flow| self.enqueue(&mut queue, flow, &mut draw, u64::from(flow)))
+            .map(|flow| enqueue(&mut queue, flow, &mut draw, u64::from(flow)))
             .collect();
         for last in (1..self.backlogged).rev() {
             handles.swap(last as usize, draw.below(last + 1) as usize);
@@ -144,6 +134,16 @@ impl Scene {
         for handle in handles {
             assert!(queue.cancel(handle).is_some(), "it waits");
         }
-        nanos_each(timer::own_cpu() - before, self.backlogged.into())
+        nanos_each(timer::own_cpu().saturating_sub(before), self.backlogged.into())
     }
+}
+
+fn enqueue(queue: &mut Queue<u32>, flow: u32, draw: &mut Draw, now: u64) -> Handle {
+    let deadline = Tick::from_micros(now + PATIENCE);
+    // A name as it would be: a hash.
+    let name = u64::from(flow).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let weight = 1 + flow % WEIGHT_MAX;
+    let asked = request(name, weight, 1 + draw.below(COST_MAX), deadline);
+    let enqueued = queue.enqueue(Tick::from_micros(now), asked, flow);
+    enqueued.expect("there is room").handle
 }
