@@ -1,4 +1,4 @@
-//! The command line, read by hand: six commands and three switches.
+//! The command line, read by hand: seven commands and three switches.
 
 use crate::doors::Part;
 use crate::setting::Effort;
@@ -19,6 +19,7 @@ pub(crate) enum Command {
         /// All, if none is named.
         parts: Vec<Part>,
     },
+    Fair,
     Layer,
     /// What `layer` starts for each contender.
     LayerChild {
@@ -53,6 +54,7 @@ impl Args {
             match word.as_str() {
                 "decide" => args.command = Command::Decide,
                 "doors" => args.command = Command::Doors { parts: Vec::new() },
+                "fair" => args.command = Command::Fair,
                 "layer" => args.command = Command::Layer,
                 "memory" => args.command = Command::Memory,
                 "pause" => args.command = Command::Pause,
@@ -105,6 +107,8 @@ Commands:
            HTTP and gRPC, latency at half load, quiet connections, reloads. Start it by
            `cargo xtask bench doors`, which builds the servers. One or more of `resp`, `http`,
            `grpc`, `latency`, `idle` and `reload` after it measure only these
+  fair     Nanoseconds for a turn in the fair queue, and how fair the turns are: the bound over
+           a hundred million dispatches, shares of every second, a mouse among elephants
   layer    An axum service with a policy in front of it, beside none and beside tower_governor,
            and a policy of ten thousand rules beside one of ten; needs wrk
   memory   Resident bytes for each key, every subject in a process of its own

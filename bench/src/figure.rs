@@ -26,6 +26,11 @@ pub(crate) enum Unit {
     BytesPerKey,
     BytesPerConnection,
     Microseconds,
+    Nanoseconds,
+    /// How many requests of the largest kind.
+    Requests,
+    /// How often something happened that must not.
+    Violations,
 }
 
 impl Figure {
@@ -75,6 +80,9 @@ impl fmt::Display for Unit {
             Self::BytesPerKey => "bytes/key",
             Self::BytesPerConnection => "bytes/connection",
             Self::Microseconds => "us",
+            Self::Nanoseconds => "ns",
+            Self::Requests => "requests",
+            Self::Violations => "violations",
         })
     }
 }

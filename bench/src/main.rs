@@ -1,7 +1,7 @@
 //! Tidegate beside its peers: the same work, in the same run.
 //!
-//! `subject` holds what is measured, `workload` the traffic; `decide`, `doors`, `layer`,
-//! `memory`, `pause` and `redis` are the commands. Start with `--help`.
+//! `subject` holds what is measured, `workload` the traffic; `decide`, `doors`, `fair`,
+//! `layer`, `memory`, `pause` and `redis` are the commands. Start with `--help`.
 
 #![expect(
     clippy::print_stdout,
@@ -12,6 +12,7 @@
 mod args;
 mod decide;
 mod doors;
+mod fair;
 mod figure;
 mod histogram;
 mod idle;
@@ -69,6 +70,7 @@ fn run(args: &Args) -> Result<bool> {
         }
         Command::Decide => ("decide", decide::run(args.effort)),
         Command::Doors { parts } => ("doors", doors::run(args.effort, parts)?),
+        Command::Fair => ("fair", fair::run(args.effort)),
         Command::Layer => ("layer", layer::run(args.effort)?),
         Command::Memory => ("memory", memory::run(args.effort)?),
         Command::Pause => ("pause", pause::run(args.effort)?),

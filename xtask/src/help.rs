@@ -19,7 +19,7 @@ Usage: cargo xtask <command>
   tidy       Only the house rules: dependency arrows, rooms, file form, names, documents.
              Needs git. Seconds.
 
-  bench <decide|doors|layer|memory|pause|redis> [args...]
+  bench <decide|doors|fair|layer|memory|pause|redis> [args...]
              Tidegate beside its peers, in one run; `redis` beside published scripts, on a
              server that it starts; `doors` beside other servers, which it builds once into the
              target folder, on two cores. Needs an idle machine. Minutes to build the peers,
@@ -56,6 +56,6 @@ mod tests {
 
     #[test]
     fn every_measurement_is_taught() {
-        assert!(HELP.contains("bench <decide|doors|layer|memory|pause|redis>"));
+        assert!(HELP.contains("bench <decide|doors|fair|layer|memory|pause|redis>"));
     }
 }

@@ -166,6 +166,24 @@ fn the_same_options_give_the_same_bytes() {
 }
 
 #[test]
+fn simulate_fair_shows_who_is_served() {
+    let (mut command, folder) = tidegate("fair");
+    let output = command.args(["simulate", "fair"]).output().unwrap();
+    let shown = text(&output.stdout);
+    let line = |name: &str| shown.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+    let percents = |name| {
+        let words = line(name).split_whitespace();
+        words.filter_map(|word| word.strip_suffix('%')?.parse().ok()).collect::<Vec<u32>>()
+    };
+    assert_eq!(percents("nothing"), [21, 100]);
+    assert_eq!(percents("plain limits"), [99, 65]);
+    assert_eq!(percents("fair queue"), [100, 100]);
+    assert!(output.status.success());
+    assert!(fs::read_to_string(folder.join("sharing.svg")).unwrap().contains("who is served?"));
+    assert!(folder.join("sharing.png").exists());
+}
+
+#[test]
 fn bad_usage_says_what_to_do() {
     let help = "For more information, try '--help'.\n";
     let more = "For more information, try 'tidegate simulate --help'.\n";

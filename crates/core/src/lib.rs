@@ -38,6 +38,7 @@ mod all;
 mod credits;
 mod decision;
 mod events;
+pub mod fair;
 mod kind;
 mod policy;
 mod quota;

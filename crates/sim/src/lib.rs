@@ -12,6 +12,7 @@ pub mod rng;
 mod run;
 mod shape;
 pub mod shaping;
+pub mod sharing;
 mod trace;
 
 pub use crate::grid::Grid;

@@ -10,6 +10,9 @@ pub use tidegate_store::{
     ShaperBuilder, Slot, SystemClock, ToPolicy, TooManyRules, WakeId,
 };
 
+/// Shares what there is: requests wait, and tenants are served by weight.
+pub use tidegate_fair as fair;
+
 /// Decisions by a policy file.
 #[cfg(feature = "policy")]
 pub use tidegate_gate as policy;

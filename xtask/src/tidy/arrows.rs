@@ -48,6 +48,7 @@ enum Foreign {
 
 const CORE: &str = "tidegate-core";
 const STORE: &str = "tidegate-store";
+const FAIR: &str = "tidegate-fair";
 const SIM: &str = "tidegate-sim";
 const REDIS: &str = "tidegate-redis";
 const CONFIG: &str = "tidegate-config";
@@ -69,6 +70,13 @@ const ROWS: &[Row] = &[
         from: STORE,
         manifest: "crates/store/Cargo.toml",
         ours: &[CORE],
+        in_tests: &[SIM],
+        foreign: Foreign::Any,
+    },
+    Row {
+        from: FAIR,
+        manifest: "crates/fair/Cargo.toml",
+        ours: &[CORE, STORE],
         in_tests: &[SIM],
         foreign: Foreign::Any,
     },
@@ -96,14 +104,14 @@ const ROWS: &[Row] = &[
     Row {
         from: TOWER,
         manifest: "crates/tower/Cargo.toml",
-        ours: &[GATE, CORE, STORE],
+        ours: &[GATE, CORE, FAIR, STORE],
         in_tests: &[CONFIG, SIM, TESTBED, REDIS],
         foreign: Foreign::Any,
     },
     Row {
         from: SERVER,
         manifest: "crates/server/Cargo.toml",
-        ours: &[GATE, CONFIG, CORE, STORE, REDIS],
+        ours: &[GATE, CONFIG, CORE, FAIR, STORE, REDIS],
         in_tests: &[SIM, TESTBED],
         foreign: Foreign::Any,
     },
@@ -124,7 +132,7 @@ const ROWS: &[Row] = &[
     Row {
         from: DOOR,
         manifest: "crates/tidegate/Cargo.toml",
-        ours: &[CORE, STORE, REDIS, GATE, TOWER],
+        ours: &[CORE, FAIR, STORE, REDIS, GATE, TOWER],
         in_tests: &[SIM, TESTBED],
         foreign: Foreign::Any,
     },
@@ -138,7 +146,7 @@ const ROWS: &[Row] = &[
     Row {
         from: "tidegate-bench",
         manifest: "bench/Cargo.toml",
-        ours: &[CONFIG, CORE, GATE, STORE, SIM, REDIS, TESTBED, TOWER, DOOR],
+        ours: &[CONFIG, CORE, FAIR, GATE, STORE, SIM, REDIS, TESTBED, TOWER, DOOR],
         in_tests: &[],
         foreign: Foreign::Any,
     },

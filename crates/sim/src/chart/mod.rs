@@ -9,6 +9,7 @@ mod legend;
 mod panel;
 #[cfg(feature = "png")]
 mod png;
+mod sharing;
 mod svg;
 pub mod words;
 
@@ -22,6 +23,7 @@ use crate::shape::Shape;
 
 #[cfg(feature = "png")]
 pub use self::png::{PngError, png};
+pub use self::sharing::draw_sharing;
 
 const WIDTH: f64 = 1_200.0;
 const LEFT: f64 = 70.0;

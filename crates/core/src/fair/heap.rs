@@ -1,0 +1,179 @@
+//! A heap of four children to a parent, in which every node knows its place.
+//!
+//! The four children of an entry are one line of the cache. The places are kept apart from the
+//! nodes: sifting writes one of them a level, and they are small enough to stay near.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::shelves::NONE;
+use super::weight::Tag;
+
+/// Where a node stands in virtual time; of two at one place, the smaller tie goes first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) tag: Tag,
+    pub(super) tie: u32,
+    pub(super) node: u32,
+}
+
+impl Entry {
+    /// Later than every other.
+    const LAST: Entry = Entry { tag: Tag::MAX, tie: u32::MAX, node: NONE };
+
+    pub(super) fn key(&self) -> (Tag, u32) {
+        (self.tag, self.tie)
+    }
+}
+
+const CHILDREN: usize = 4;
+
+/// Four siblings.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line([Entry; CHILDREN]);
+
+/// The first entry is the last of its line, so that all others are in one line with their
+/// siblings. What is beyond the last entry is later than every other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heap {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+/// How many places of the first line are never used.
+const UNUSED: usize = CHILDREN - 1;
+
+impl Heap {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn first(&self) -> Option<&Entry> {
+        (0 < self.len).then(|| self.at(0))
+    }
+
+    pub(super) fn at(&self, place: usize) -> &Entry {
+        let slot = place + UNUSED;
+        &self.lines[slot / CHILDREN].0[slot % CHILDREN]
+    }
+
+    /// Adds an entry. `places` has room for its node.
+    pub(super) fn push(&mut self, places: &mut [u32], entry: Entry) {
+        let place = self.len;
+        if (place + UNUSED) / CHILDREN == self.lines.len() {
+            self.lines.push(Line([Entry::LAST; CHILDREN]));
+        }
+        self.len += 1;
+        self.rise(places, place, entry);
+    }
+
+    /// Takes out the entry at `place`.
+    pub(super) fn remove(&mut self, places: &mut [u32], place: usize) {
+        self.len -= 1;
+        let moved = core::mem::replace(self.at_mut(self.len), Entry::LAST);
+        if place < self.len {
+            self.settle(places, place, moved);
+        }
+    }
+
+    /// Gives the entry at `place` another one in virtual time.
+    pub(super) fn rekey(&mut self, places: &mut [u32], place: usize, (tag, tie): (Tag, u32)) {
+        let node = self.at(place).node;
+        self.settle(places, place, Entry { tag, tie, node });
+    }
+
+    /// Puts all tags back by the same amount.
+    pub(super) fn put_back(&mut self, by: Tag) {
+        for place in 0..self.len {
+            self.at_mut(place).tag -= by;
+        }
+    }
+
+    /// The places below one, as far as there are any.
+    pub(super) fn below(&self, place: usize) -> Range<usize> {
+        let first = CHILDREN * place + 1;
+        first.min(self.len)..(first + CHILDREN).min(self.len)
+    }
+
+    fn at_mut(&mut self, place: usize) -> &mut Entry {
+        let slot = place + UNUSED;
+        &mut self.lines[slot / CHILDREN].0[slot % CHILDREN]
+    }
+
+    fn settle(&mut self, places: &mut [u32], place: usize, entry: Entry) {
+        if 0 < place && entry.key() < self.at((place - 1) / CHILDREN).key() {
+            self.rise(places, place, entry);
+        } else {
+            self.sink(places, place, entry);
+        }
+    }
+
+    fn rise(&mut self, places: &mut [u32], mut place: usize, entry: Entry) {
+        while 0 < place {
+            let parent = *self.at((place - 1) / CHILDREN);
+            if parent.key() <= entry.key() {
+                break;
+            }
+            self.put(places, place, parent);
+            place = (place - 1) / CHILDREN;
+        }
+        self.put(places, place, entry);
+    }
+
+    fn sink(&mut self, places: &mut [u32], mut place: usize, entry: Entry) {
+        // The children of a place are the line after it.
+        while let Some(Line(children)) = self.lines.get(place + 1) {
+            let [a, b, c, d] = children;
+            let (left, left_at) = if b.key() < a.key() { (b, 1) } else { (a, 0) };
+            let (right, right_at) = if d.key() < c.key() { (d, 3) } else { (c, 2) };
+            let (least, at) =
+                if right.key() < left.key() { (*right, right_at) } else { (*left, left_at) };
+            if entry.key() <= least.key() {
+                break;
+            }
+            self.put(places, place, least);
+            place = CHILDREN * place + 1 + at;
+        }
+        self.put(places, place, entry);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "nodes are numbered by 32 bits")]
+    fn put(&mut self, places: &mut [u32], place: usize, entry: Entry) {
+        *self.at_mut(place) = entry;
+        places[entry.node as usize] = place as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_sorts_and_every_place_is_known() {
+        let (mut heap, mut places) = (Heap::default(), [0; 200]);
+        let tag_of = |node: u32| Tag::from(node * 7_919 % 101);
+        for node in 0..200 {
+            heap.push(&mut places, Entry { tag: tag_of(node), tie: 0, node });
+        }
+        for node in (0..200).step_by(3) {
+            let at = places[node as usize] as usize;
+            assert_eq!(heap.at(at).node, node);
+            heap.remove(&mut places, at);
+        }
+        for node in (1..200).step_by(3) {
+            let at = places[node as usize] as usize;
+            heap.rekey(&mut places, at, (tag_of(node) * 3 % 97, node));
+        }
+        let mut key = (0, 0);
+        while let Some(first) = heap.first().copied() {
+            for at in 0..heap.len() {
+                assert_eq!(places[heap.at(at).node as usize] as usize, at);
+                assert!(heap.below(at).all(|below| heap.at(at).key() <= heap.at(below).key()));
+            }
+            assert!(key <= first.key());
+            key = first.key();
+            heap.remove(&mut places, 0);
+        }
+    }
+}

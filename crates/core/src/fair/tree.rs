@@ -1,0 +1,340 @@
+//! The flows: found by their names, and forgotten when they owe nothing.
+//!
+//! An idle flow is kept at rest until virtual time has passed its tag, since whoever is forgotten
+//! earlier is forgiven. A few at rest are looked at with every call: there is never a sweep.
+
+use alloc::vec::Vec;
+
+use super::node::{Below, Group, Node};
+use super::path::{Class, Path, Share};
+use super::shelves::{DOUBLING, NONE, OFF, shelf_of};
+use super::weight::Weight;
+
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Node>,
+    pub(super) groups: Vec<Group>,
+    /// Where each node is in the heap of its siblings, `NONE` if it is not.
+    pub(super) places: Vec<u32>,
+    /// The next node of the same hash.
+    chained: Vec<u32>,
+    free_nodes: Vec<u32>,
+    free_groups: Vec<u32>,
+    /// The first node of every hash.
+    chains: Vec<u32>,
+    levels: usize,
+    rest: Rest,
+    rest_max: u32,
+}
+
+/// Idle flows that virtual time may not have passed yet.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+/// How many at rest are looked at with every call, for each level: more than one call can add.
+const LOOKED_AT: usize = 2;
+
+/// How many are put on the right shelf when the largest backlog is looked for.
+const LOSERS_LOOKED_AT: usize = 16;
+
+impl Tree {
+    pub(super) fn new(levels: usize, requests_max: u32) -> Tree {
+        let chains = (requests_max as usize).next_power_of_two();
+        let mut tree = Tree {
+            nodes: Vec::new(),
+            groups: Vec::new(),
+            places: Vec::new(),
+            chained: Vec::new(),
+            free_nodes: Vec::new(),
+            free_groups: Vec::new(),
+            chains: alloc::vec![0; chains],
+            levels,
+            rest: Rest { first: NONE, last: NONE, len: 0 },
+            rest_max: requests_max,
+        };
+        for _ in Class::ALL {
+            let group = tree.add_group();
+            let node = Node::new(NONE, Share::default(), Below::group(group));
+            tree.push(node);
+        }
+        tree
+    }
+
+    /// How many flows and groups are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len() - self.free_nodes.len() - Class::ALL.len()
+    }
+
+    /// The node above all flows of a class.
+    #[expect(clippy::cast_possible_truncation, reason = "there are four classes")]
+    pub(super) fn root(class: Class) -> u32 {
+        class.index() as u32
+    }
+
+    pub(super) fn node(&self, at: u32) -> &Node {
+        &self.nodes[at as usize]
+    }
+
+    pub(super) fn group_of(&self, at: u32) -> &Group {
+        &self.groups[self.node(at).group() as usize]
+    }
+
+    pub(super) fn group_mut(&mut self, at: u32) -> &mut Group {
+        let group = self.node(at).group();
+        &mut self.groups[group as usize]
+    }
+
+    pub(super) fn find(&self, parent: u32, name: u64) -> Option<u32> {
+        // Chains hold one more than the number of a node, so that memory nobody wrote is empty.
+        let mut at = self.chains[self.chain(parent, name)].wrapping_sub(1);
+        while at != NONE {
+            let node = self.node(at);
+            if node.name == name && node.parent == parent {
+                return Some(at);
+            }
+            at = self.chained[at as usize];
+        }
+        None
+    }
+
+    /// The flow of a path at the last level, if it is remembered.
+    pub(super) fn find_flow(&self, class: Class, path: &Path) -> Option<u32> {
+        let mut names = path.shares(self.levels).iter();
+        names.try_fold(Tree::root(class), |at, share| self.find(at, share.name))
+    }
+
+    /// Gives a flow and those above it the weights that its path says.
+    pub(super) fn reweigh(&mut self, flow: u32, path: &Path) -> u32 {
+        let mut at = flow;
+        for share in path.shares(self.levels).iter().rev() {
+            self.set_weight(at, share.weight);
+            at = self.node(at).parent;
+        }
+        flow
+    }
+
+    /// The flow of a path, made if need be. The weights are those that the path says.
+    pub(super) fn find_or_add(&mut self, class: Class, path: &Path) -> u32 {
+        let mut at = Tree::root(class);
+        for (level, share) in path.shares(self.levels).iter().enumerate() {
+            at = match self.find(at, share.name) {
+                Some(found) => {
+                    self.set_weight(found, share.weight);
+                    found
+                }
+                None => self.add(at, *share, level + 1 == self.levels),
+            };
+        }
+        at
+    }
+
+    /// The node of a path as far as the path goes, if it is remembered.
+    pub(super) fn find_path(&self, class: Class, path: &Path) -> Option<u32> {
+        let shares = &path.shares(self.levels.min(path.len()));
+        let root = Tree::root(class);
+        shares.iter().try_fold(root, |at, share| self.find(at, share.name))
+    }
+
+    /// From the next step on; tags that are out stay as they are.
+    pub(super) fn set_weight(&mut self, at: u32, weight: Weight) {
+        let node = &mut self.nodes[at as usize];
+        let old = node.weight;
+        if old == weight {
+            return;
+        }
+        node.weight = weight;
+        node.carry = 0;
+        let parent = node.parent;
+        if 0 < node.queued {
+            let weights = &mut self.group_mut(parent).weights;
+            *weights = *weights - u64::from(old.get()) + u64::from(weight.get());
+            self.reshelve(at);
+        }
+    }
+
+    /// Puts a node on the shelf of its backlog; one whose backlog becomes less stays where it is
+    /// until that is half, since most go up and down by one.
+    pub(super) fn reshelve(&mut self, at: u32) {
+        let node = self.node(at);
+        let height = if node.queued == 0 { OFF } else { shelf_of(node.queued, node.weight) };
+        let stays = height <= node.height && node.height < height.saturating_add(DOUBLING);
+        if node.height == height || (node.height != OFF && stays) {
+            return;
+        }
+        self.shelve(at, height);
+    }
+
+    /// The child of a node with the largest backlog by weight.
+    pub(super) fn largest(&mut self, parent: u32) -> Option<u32> {
+        for _ in 0..LOSERS_LOOKED_AT {
+            let at = self.group_of(parent).shelves.highest()?;
+            let node = self.node(at);
+            let height = shelf_of(node.queued, node.weight);
+            if node.height == height {
+                return Some(at);
+            }
+            self.shelve(at, height);
+        }
+        self.group_of(parent).shelves.highest()
+    }
+
+    fn shelve(&mut self, at: u32, height: u8) {
+        let node = self.node(at);
+        let (old, parent) = (node.height, node.parent);
+        if old != OFF {
+            let (before, after) = self.unlink(at);
+            if before == NONE {
+                self.group_mut(parent).shelves.set_first(old, after);
+            }
+        }
+        self.nodes[at as usize].height = height;
+        if height != OFF {
+            let first = self.group_of(parent).shelves.first(height);
+            self.group_mut(parent).shelves.set_first(height, at);
+            self.nodes[at as usize].after = first;
+            if first != NONE {
+                self.nodes[first as usize].before = at;
+            }
+        }
+    }
+
+    /// Takes a node out from between its neighbors, and says who they were.
+    fn unlink(&mut self, at: u32) -> (u32, u32) {
+        let node = &mut self.nodes[at as usize];
+        let (before, after) = (node.before, node.after);
+        (node.before, node.after) = (NONE, NONE);
+        if before != NONE {
+            self.nodes[before as usize].after = after;
+        }
+        if after != NONE {
+            self.nodes[after as usize].before = before;
+        }
+        (before, after)
+    }
+
+    pub(super) fn rest_if_idle(&mut self, at: u32) {
+        let node = self.node(at);
+        if !node.is_idle() {
+            return;
+        }
+        let (group, parent, is_at_rest) = (node.group(), node.parent, node.is_at_rest);
+        if group != NONE {
+            self.groups[group as usize].end_of_busy_period();
+        }
+        if parent != NONE && !is_at_rest {
+            self.nodes[at as usize].is_at_rest = true;
+            self.rest_last(at);
+        }
+    }
+
+    fn rest_last(&mut self, at: u32) {
+        let last = core::mem::replace(&mut self.rest.last, at);
+        self.nodes[at as usize].before = last;
+        match last {
+            NONE => self.rest.first = at,
+            last => self.nodes[last as usize].after = at,
+        }
+        self.rest.len += 1;
+    }
+
+    pub(super) fn leave_rest(&mut self, at: u32) {
+        let (before, after) = self.unlink(at);
+        if before == NONE {
+            self.rest.first = after;
+        }
+        if after == NONE {
+            self.rest.last = before;
+        }
+        self.nodes[at as usize].is_at_rest = false;
+        self.rest.len -= 1;
+    }
+
+    /// Forgets a few of those at rest that owe nothing, or that there are too many of.
+    pub(super) fn tidy(&mut self) {
+        for _ in 0..LOOKED_AT * self.levels {
+            let at = self.rest.first;
+            if at == NONE {
+                return;
+            }
+            self.leave_rest(at);
+            let node = self.node(at);
+            let has_children = node.group() != NONE && 0 < self.group_of(at).children;
+            let finish = self.tag(at);
+            let has_paid = finish <= self.group_of(node.parent).virtual_time;
+            if !has_children && (has_paid || self.rest_max <= self.rest.len) {
+                self.forget(at);
+                continue;
+            }
+            self.keep_finish(at, finish);
+            self.nodes[at as usize].is_at_rest = true;
+            self.rest_last(at);
+            if !has_children {
+                return;
+            }
+        }
+    }
+
+    fn add(&mut self, parent: u32, share: Share, is_last_level: bool) -> u32 {
+        let below = if is_last_level { Below::EMPTY } else { Below::group(self.add_group()) };
+        let mut node = Node::new(parent, share, below);
+        node.epoch = self.group_of(parent).epoch;
+        self.group_mut(parent).children += 1;
+        let at = match self.free_nodes.pop() {
+            Some(at) => {
+                self.nodes[at as usize] = node;
+                at
+            }
+            None => self.push(node),
+        };
+        let chain = self.chain(parent, share.name);
+        self.chained[at as usize] = self.chains[chain].wrapping_sub(1);
+        self.chains[chain] = at + 1;
+        at
+    }
+
+    fn push(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        self.places.push(NONE);
+        self.chained.push(NONE);
+        u32::try_from(self.nodes.len() - 1).expect("nodes are bounded by requests and rest")
+    }
+
+    fn add_group(&mut self) -> u32 {
+        self.free_groups.pop().unwrap_or_else(|| {
+            self.groups.push(Group::new());
+            u32::try_from(self.groups.len() - 1).expect("there are no more groups than nodes")
+        })
+    }
+
+    fn forget(&mut self, at: u32) {
+        let node = self.node(at);
+        let (parent, name, group) = (node.parent, node.name, node.group());
+        let (chain, next) = (self.chain(parent, name), self.chained[at as usize]);
+        if self.chains[chain] == at + 1 {
+            self.chains[chain] = next.wrapping_add(1);
+        } else {
+            let mut before = self.chains[chain].wrapping_sub(1);
+            while self.chained[before as usize] != at {
+                before = self.chained[before as usize];
+            }
+            self.chained[before as usize] = next;
+        }
+        self.group_mut(parent).children -= 1;
+        if group != NONE {
+            // Its memory goes to the next group.
+            self.groups[group as usize].clear();
+            self.free_groups.push(group);
+        }
+        self.free_nodes.push(at);
+    }
+
+    fn chain(&self, parent: u32, name: u64) -> usize {
+        let mixed = (name ^ u64::from(parent).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+            .wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        (mixed >> 32) as usize & (self.chains.len() - 1)
+    }
+}

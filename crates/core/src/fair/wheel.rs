@@ -1,0 +1,98 @@
+//! Deadlines on wheels: 64 slots to a turn, every wheel 64 times as slow as the one before.
+//!
+//! Adding and taking out are constant time wherever a deadline is, and nothing is left behind by a
+//! request that leaves early. A deadline comes down a wheel when its slot begins, one at a time.
+
+use crate::tick::Tick;
+
+use super::shelves::NONE;
+
+const SLOTS: usize = 64;
+/// 2^54 ticks: more than there are.
+const WHEELS: usize = 9;
+
+/// The first request of every slot. The requests hold the links.
+#[derive(Clone, Debug)]
+pub(super) struct Wheel {
+    firsts: [[u32; SLOTS]; WHEELS],
+    used: [u64; WHEELS],
+    /// Everything before has been seen to.
+    at: u64,
+}
+
+/// Where a deadline is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Slot {
+    wheel: u8,
+    slot: u8,
+}
+
+impl Wheel {
+    pub(super) fn new() -> Wheel {
+        Wheel { firsts: [[NONE; SLOTS]; WHEELS], used: [0; WHEELS], at: 0 }
+    }
+
+    /// The slot of `deadline`: on the fastest wheel whose turn it is in.
+    #[expect(clippy::cast_possible_truncation, reason = "nine wheels, 64 slots")]
+    pub(super) fn slot(&self, deadline: Tick) -> Slot {
+        let deadline = deadline.get().max(self.at);
+        let wheel = ((self.at ^ deadline) | 63).ilog2() / 6;
+        Slot { wheel: wheel as u8, slot: ((deadline >> (6 * wheel)) & 63) as u8 }
+    }
+
+    pub(super) fn first(&self, Slot { wheel, slot }: Slot) -> u32 {
+        self.firsts[usize::from(wheel)][usize::from(slot)]
+    }
+
+    pub(super) fn set_first(&mut self, Slot { wheel, slot }: Slot, request: u32) {
+        self.firsts[usize::from(wheel)][usize::from(slot)] = request;
+        let used = &mut self.used[usize::from(wheel)];
+        if request == NONE {
+            *used &= !(1 << slot);
+        } else {
+            *used |= 1 << slot;
+        }
+    }
+
+    /// When something is next to be done: no later than the first deadline.
+    pub(super) fn next(&self) -> Option<Tick> {
+        self.soonest().map(|(_, begins)| Tick::from_micros(begins))
+    }
+
+    /// Goes on to `now`, but no further than the first slot that begins until then. Everything in
+    /// that slot is due, if it is of the fastest wheel, or belongs on a faster one.
+    pub(super) fn go_on(&mut self, now: Tick) -> Option<Slot> {
+        match self.soonest() {
+            Some((slot, begins)) if begins <= now.get() => {
+                self.at = self.at.max(begins);
+                Some(slot)
+            }
+            _ => {
+                self.at = self.at.max(now.get());
+                None
+            }
+        }
+    }
+
+    /// The slot that begins first; of several, that of the slowest wheel, so that whatever comes
+    /// down from it is there in time.
+    fn soonest(&self) -> Option<(Slot, u64)> {
+        let wheels = (0_u8..9).zip(self.used).rev().filter(|(_, used)| *used != 0);
+        let first = wheels.map(|(wheel, used)| {
+            // What is on a wheel is in this turn of it.
+            let slot = used.trailing_zeros();
+            let shift = 6 * u32::from(wheel);
+            let turn = (self.at >> shift) & !63;
+            let begins = (turn | u64::from(slot)) << shift;
+            (Slot { wheel, slot: slot.to_le_bytes()[0] }, begins)
+        });
+        first.min_by_key(|(_, begins)| *begins)
+    }
+}
+
+impl Slot {
+    /// Whether what is in it is due when it begins.
+    pub(super) fn is_due(self) -> bool {
+        self.wheel == 0
+    }
+}

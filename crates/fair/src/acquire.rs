@@ -1,0 +1,99 @@
+//! Waiting for a turn, on any executor.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use tidegate_core::fair::Handle;
+
+use crate::permit::Permit;
+use crate::refused::Refused;
+use crate::shared::{Asked, Shared, Wanted};
+use crate::slot::{Outcome, Slot};
+
+/// Waits for a turn; made by [`Ask::acquire`](crate::Ask::acquire).
+#[derive(Debug)]
+#[must_use = "a future does nothing until it is awaited"]
+pub struct Acquire {
+    shared: Arc<Shared>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Waiting starts when it is first polled.
+    Asking(Wanted),
+    Waiting {
+        slot: Arc<Slot>,
+        handle: Handle,
+    },
+    Done,
+}
+
+impl Acquire {
+    pub(crate) fn new(shared: Arc<Shared>, wanted: Wanted) -> Acquire {
+        Acquire { shared, stage: Stage::Asking(wanted) }
+    }
+
+    fn end(&mut self, outcome: Outcome) -> Poll<Result<Permit, Refused>> {
+        self.stage = Stage::Done;
+        Poll::Ready(match outcome {
+            Outcome::Started(grant) => Ok(Permit::new(self.shared.clone(), grant)),
+            Outcome::Refused(refused) => Err(refused),
+        })
+    }
+
+    fn poll_slot(&mut self, waker: &Waker) -> Poll<Result<Permit, Refused>> {
+        let Stage::Waiting { slot, .. } = &self.stage else { return Poll::Pending };
+        match slot.hear(waker) {
+            Some(outcome) => self.end(outcome),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Future for Acquire {
+    type Output = Result<Permit, Refused>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Stage::Asking(wanted) = self.stage {
+            match self.shared.ask(wanted, context.waker()) {
+                Asked::Now(outcome) => return self.end(outcome),
+                Asked::Later { slot, handle } => self.stage = Stage::Waiting { slot, handle },
+            }
+        }
+        self.poll_slot(context.waker())
+    }
+}
+
+impl Drop for Acquire {
+    /// Gives its turn to the next.
+    fn drop(&mut self) {
+        if let Stage::Waiting { slot, handle } = &self.stage {
+            self.shared.cancel(slot, *handle);
+        }
+    }
+}
+
+/// Blocks the thread until `future` is done.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(done) => return done,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,49 @@
+//! A turn, for as long as it lasts.
+
+use std::sync::Arc;
+
+use tidegate_core::{Span, Tick};
+
+use crate::shared::Shared;
+use crate::slot::Grant;
+
+/// A request that is being served. Dropping it says that it is done, and took what it was taken
+/// for.
+#[derive(Debug)]
+#[must_use = "dropping it gives the place to the next"]
+pub struct Permit {
+    shared: Arc<Shared>,
+    grant: Option<Grant>,
+    waited: Span,
+    since: Tick,
+}
+
+impl Permit {
+    pub(crate) fn new(shared: Arc<Shared>, grant: Grant) -> Permit {
+        let since = shared.clock.now();
+        Permit { shared, waited: grant.waited, grant: Some(grant), since }
+    }
+
+    /// Done, and it took `actual` cells: its tenant pays or is paid the difference.
+    pub fn complete(mut self, actual: u32) {
+        self.end(Some(actual));
+    }
+
+    /// How long it waited.
+    pub fn waited(&self) -> Span {
+        self.waited
+    }
+
+    fn end(&mut self, actual: Option<u32>) {
+        if let Some(grant) = self.grant.take() {
+            let actual = actual.unwrap_or(grant.ticket.estimate());
+            self.shared.give_back(grant, actual, self.since);
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.end(None);
+    }
+}

@@ -1,0 +1,72 @@
+//! Where one that waits hears what became of it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use tidegate_core::fair::Ticket;
+use tidegate_core::{Receipt, Span};
+
+use crate::refused::Refused;
+
+#[derive(Debug)]
+pub(crate) struct Slot(Mutex<Inside>);
+
+#[derive(Debug)]
+struct Inside {
+    waker: Waker,
+    outcome: Option<Outcome>,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Started(Grant),
+    Refused(Refused),
+}
+
+/// What a request has been given.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) ticket: Ticket,
+    /// What it takes of the room.
+    pub(crate) taken: u32,
+    pub(crate) waited: Span,
+    /// For what a policy was charged.
+    pub(crate) receipt: Option<Receipt>,
+}
+
+impl Slot {
+    pub(crate) fn new(waker: &Waker) -> Slot {
+        Slot(Mutex::new(Inside { waker: waker.clone(), outcome: None }))
+    }
+
+    /// Says what became of it, and hands out whom to wake once no lock is held.
+    pub(crate) fn tell(&self, outcome: Outcome) -> Waker {
+        let mut inside = self.lock();
+        inside.outcome = Some(outcome);
+        inside.waker.clone()
+    }
+
+    /// What became of it, or it is woken later.
+    pub(crate) fn hear(&self, waker: &Waker) -> Option<Outcome> {
+        let mut inside = self.lock();
+        let outcome = inside.outcome.take();
+        let mut replaced = None;
+        if outcome.is_none() && !inside.waker.will_wake(waker) {
+            replaced = Some(std::mem::replace(&mut inside.waker, waker.clone()));
+        }
+        drop(inside);
+        // Dropping a waker may run anything.
+        drop(replaced);
+        outcome
+    }
+
+    /// The same for one that does not wait any more.
+    pub(crate) fn take(&self) -> Option<Outcome> {
+        self.lock().outcome.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
