@@ -1,31 +1,31 @@
 //! Finds how many requests a service can have in flight before they queue up inside it.
 //!
 //! The limit is a little more than what is delivered times the latency with nothing queued. That
-//! latency is measured by draining: a limit a fifth lower, once in a while. As gain times depth
+//! latency is measured by draining: a limit a quarter lower, once in a while. As gain times depth
 //! of the drain is less than one, a limit that is too high falls even if all that is known was
 //! measured under load; so the baseline cannot follow the load.
 
+use super::climb::Climb;
+use super::estimate::{DEVIATION_WHOLE, Estimate};
+use super::ratio::{Ratio, scaled};
 use super::round::{Measured, SLOT_PARTS, span_of};
 use crate::tick::{Span, Tick};
 
-/// The limit is so much above what is delivered: enough to grow, too little to queue.
-const GAIN: Ratio = Ratio(17, 16);
+/// The limit is so much above what is delivered: enough to see a queue, too little to feel it.
+const GAIN: Ratio = Ratio(33, 32);
 /// A drain goes down to this part of the limit.
-const DRAIN: Ratio = Ratio(13, 16);
+const DRAIN: Ratio = Ratio(3, 4);
 /// Between two drains pass so many times the time that one takes: the cost of knowing.
-const DRAIN_EVERY: u64 = 16;
+const DRAIN_EVERY: u64 = 24;
 /// After one that found a queue, the next comes sooner.
 const DRAIN_SOON: u64 = 2;
-/// A latency so far above the base is trouble.
-const TROUBLE: Ratio = Ratio(4, 3);
-/// A latency so near to the base is none.
-const CALM: Ratio = Ratio(33, 32);
-/// Calm rounds before the limit is tried higher.
-const PATIENCE_MIN: u8 = 3;
-/// The same after many tries in vain.
-const PATIENCE_MAX: u8 = 48;
-/// The first step of a climb is this part of the limit; steps double up to a half.
-const CLIMB_FIRST: u32 = 4;
+/// Answers of a drain, in usual rounds.
+const DRAIN_DEPTH: u32 = 4;
+/// A round so far above the base is trouble.
+const TROUBLE: Ratio = Ratio(1, 3);
+/// The latency may change by one percent from drain to drain, and by half of that in a round.
+const DRIFT_OF_DRAIN: u64 = 100;
+const DRIFT_OF_ROUND: u64 = 25;
 
 /// What has been learned.
 #[derive(Clone, Debug)]
@@ -34,12 +34,12 @@ pub(super) struct Capacity {
     max: u32,
     /// What the limit should be, in parts of a slot.
     level: u64,
-    /// The latency with nothing queued, in parts of a tick; zero while unknown.
-    base: u64,
-    /// The latency of the last round at the full limit.
-    usual: u64,
-    phase: Phase,
+    /// The latency with nothing queued.
+    base: Option<Estimate>,
+    /// The latency at the full limit, since it was last changed by a step.
+    usual: Option<Estimate>,
     climb: Climb,
+    phase: Phase,
     drain_began: Tick,
     drain_at: Tick,
 }
@@ -51,20 +51,12 @@ enum Phase {
     Cruise,
     /// Measures the latency with nothing queued.
     Drain,
+    /// Looks what a higher limit does.
+    Climb { from: u64 },
     /// One round was bad. Is it more than a hiccup?
     Doubt { before: u64 },
     /// It was. Does a lower limit help, or is the service just slower?
     Sense { before: u64, then: Measured },
-}
-
-/// Trying higher limits: ever longer steps while nothing queues.
-#[derive(Clone, Copy, Debug)]
-struct Climb {
-    calm: u8,
-    patience: u8,
-    steps: u32,
-    /// The level before the last step, until it is known what came of it.
-    from: Option<u64>,
 }
 
 /// What to do next.
@@ -78,15 +70,14 @@ pub(super) struct Next {
 
 impl Capacity {
     pub(super) fn new(min: u32, max: u32, start: u32, now: Tick) -> Capacity {
-        let climb = Climb { calm: 0, patience: PATIENCE_MIN, steps: 0, from: None };
         Capacity {
             min,
             max,
             level: u64::from(start) * SLOT_PARTS,
-            base: 0,
-            usual: 0,
+            base: None,
+            usual: None,
+            climb: Climb::new(),
             phase: Phase::Cruise,
-            climb,
             drain_began: now,
             drain_at: now,
         }
@@ -103,130 +94,181 @@ impl Capacity {
 
     /// The latency with nothing queued, in parts of a tick; zero while unknown.
     pub(super) fn base(&self) -> u64 {
-        self.base
+        self.base.map_or(0, |base| base.latency)
     }
 
     /// Learns from a round. `held` says that a brake keeps the limit below what was learned: then
     /// nothing is tried, and less is not taken for all there is.
     pub(super) fn learn(&mut self, found: Measured, now: Tick, held: bool) -> Next {
         let limit = self.limit();
-        if self.base == 0 {
-            self.base = found.latency;
-        }
+        let base = *self.base.get_or_insert(found.mean);
         match self.phase {
-            Phase::Drain => self.learn_base(found, now),
-            Phase::Cruise => self.cruise(found, now, held),
-            Phase::Doubt { before } => self.doubt(found, before),
-            Phase::Sense { before, then } => self.sense(found, before, then, now),
+            Phase::Drain => self.drained(found, base, now),
+            Phase::Cruise => self.cruise(found, base, now, held),
+            Phase::Climb { from } => self.climbed(found, base, from),
+            Phase::Doubt { before } => self.doubt(found, base, before),
+            Phase::Sense { before, then } => self.sense(found, base, (before, then), now),
         }
         self.next(limit, found)
     }
 
     /// Goes back to where nothing is under way: the round told nothing.
     pub(super) fn give_up(&mut self) {
+        if let Phase::Climb { from } = self.phase {
+            self.level = from;
+        }
         self.phase = Phase::Cruise;
-        self.climb.fail();
     }
 
-    fn next(&self, limit: u32, found: Measured) -> Next {
+    fn next(&mut self, limit: u32, found: Measured) -> Next {
         let changed = limit.abs_diff(self.limit());
         // In doubt, haste: a service that is overrun delivers all it can, whatever the limit.
         let haste = matches!(self.phase, Phase::Doubt { .. });
         let settled = haste || changed <= limit / 32;
-        let settle = if settled { Span::ZERO } else { span_of(found.latency) };
-        let depth = if self.phase == Phase::Drain { 4 } else { 1 };
+        let settle = if settled { Span::ZERO } else { span_of(found.mean.latency) };
+        let depth = if self.phase == Phase::Drain { DRAIN_DEPTH } else { 1 };
         Next { settle, depth }
     }
 
-    fn cruise(&mut self, found: Measured, now: Tick, held: bool) {
-        if TROUBLE.of(self.base) < found.latency {
+    fn cruise(&mut self, found: Measured, base: Estimate, now: Tick, held: bool) {
+        if base.is_below(found.mean, 4, TROUBLE) {
             return self.trouble(found);
         }
         if !found.bound || held {
             // Low demand says nothing about capacity, but it is as good as a drain.
             if found.slots <= DRAIN.of(self.level) {
-                self.base = toward(self.base, found.latency, 16);
+                self.learn_base(found.mean, DRIFT_OF_ROUND);
             }
-            return self.climb.rest();
+            return;
         }
-        self.usual = if self.usual == 0 { found.latency } else { toward(self.usual, found.latency, 4) };
-        self.level = self.bounded(toward(self.level, self.target(found), 4));
-        let queued = CALM.of(self.base) < found.latency;
-        let tried = self.climb.step(self.level, queued);
-        self.level = self.bounded(tried);
+        match &mut self.usual {
+            Some(usual) => usual.hear(found.mean, DRIFT_OF_ROUND),
+            None => self.usual = Some(found.mean),
+        }
+        self.follow(base);
         if self.drain_at <= now {
             self.phase = Phase::Drain;
             self.drain_began = now;
+        } else if self.climb.is_due() && !self.is_above_meant(base) {
+            self.step_up(found);
         }
     }
 
-    /// A bad round: after a step up, the step is taken back; else a little less, and look again.
-    fn trouble(&mut self, found: Measured) {
-        if let Some(from) = self.climb.from {
-            self.level = from;
-            return self.climb.fail();
+    fn is_above_meant(&self, base: Estimate) -> bool {
+        let meant = Estimate { latency: GAIN.of(base.latency), ..base };
+        self.usual.is_some_and(|usual| meant.is_below(usual, 1, Ratio(0, 1)))
+    }
+
+    /// Lowers the level to a little above what is delivered without a queue, if it is sure that
+    /// there is one. Never raises it: a base a little too low would be a slow way to nothing.
+    fn follow(&mut self, base: Estimate) {
+        if !self.is_above_meant(base) {
+            return;
         }
-        self.climb.fail();
+        let Some(usual) = &mut self.usual else { return };
+        let level = scaled(self.level, GAIN.of(base.latency), usual.latency);
+        let level = level.clamp(u64::from(self.min) * SLOT_PARTS, self.level);
+        // What the latency will be at the lower limit, should it have been a queue.
+        usual.latency = scaled(usual.latency, level, self.level).max(base.latency);
+        self.level = level;
+    }
+
+    /// A step that can be told from noise: four times as large, within a 16th and a half.
+    fn step_up(&mut self, found: Measured) {
+        let noise = found.mean.variance.isqrt();
+        let step = scaled(self.level, noise * 4, DEVIATION_WHOLE);
+        let step = step.clamp(self.level / 16, self.level / 2).max(SLOT_PARTS);
+        self.phase = Phase::Climb { from: self.level };
+        self.level = self.bounded(self.level + step);
+    }
+
+    /// After a step up: kept if the latency did not follow at least half of it.
+    fn climbed(&mut self, found: Measured, base: Estimate, from: u64) {
+        self.phase = Phase::Cruise;
+        let half = (self.level - from) / 2;
+        let queued = base.latency + scaled(base.latency, half, from) < found.mean.latency;
+        if !found.bound {
+            self.level = from;
+            self.climb.failed();
+        } else if queued {
+            // What it delivers now is all it can, so this is a measurement, too.
+            self.level = self.target(found, found.mean.latency).clamp(from, self.level);
+            self.climb.failed();
+        } else {
+            self.usual = Some(found.mean);
+            self.climb.succeeded();
+        }
+    }
+
+    /// A bad round: a little less, and look again.
+    fn trouble(&mut self, found: Measured) {
         self.phase = Phase::Doubt { before: self.level };
         let used = if found.bound { self.level } else { self.level.min(found.slots) };
         self.level = self.bounded(used / 5 * 4);
     }
 
-    fn doubt(&mut self, found: Measured, before: u64) {
-        if found.latency <= Ratio(7, 6).of(self.base) {
+    fn doubt(&mut self, found: Measured, base: Estimate, before: u64) {
+        let pace = Estimate { latency: found.pace, ..found.mean };
+        if !base.is_below(pace, 2, Ratio(1, 6)) {
             // Only a hiccup, as a pause of the service: nothing to be learned from it.
             self.level = before;
             self.phase = Phase::Cruise;
             return;
         }
-        self.level = self.bounded(self.target(found).clamp(self.level / 2, self.level));
+        self.level = self.target(found, found.pace).clamp(self.level / 2, self.level);
+        self.level = self.bounded(self.level);
         self.phase = Phase::Sense { before, then: found };
     }
 
-    fn sense(&mut self, found: Measured, before: u64, then: Measured, now: Tick) {
-        if found.latency <= TROUBLE.of(self.base) {
+    fn sense(&mut self, found: Measured, base: Estimate, then: (u64, Measured), now: Tick) {
+        let (before, then) = then;
+        let over = !base.is_below(found.mean, 4, TROUBLE);
+        let slower = is_insensitive(found, then);
+        if over || slower || self.limit() <= self.min {
             self.phase = Phase::Cruise;
-            return;
-        }
-        if self.limit() <= self.min {
-            // There is no lower limit to compare with.
-            self.base = toward(self.base, found.latency, 2);
-            self.phase = Phase::Cruise;
-            return;
-        }
-        if is_insensitive(found, then) {
-            self.base = found.latency;
-            self.level = before;
-            self.phase = Phase::Cruise;
-            self.drain_at = now;
+            self.usual = Some(found.mean);
+            self.climb.renew();
+            if !over {
+                // Fewer in flight are no quicker, or cannot be had: this is how long it takes now.
+                self.base = Some(found.mean);
+                self.level = if slower { before } else { self.level };
+                self.drain_at = now;
+            }
             return;
         }
         let lowest = self.level / 4 * 3;
-        self.level = self.bounded(self.target(found).clamp(lowest, self.level));
+        self.level = self.target(found, found.mean.latency).clamp(lowest, self.level);
+        self.level = self.bounded(self.level);
         self.phase = Phase::Sense { before, then: found };
     }
 
-    fn learn_base(&mut self, found: Measured, now: Tick) {
+    fn drained(&mut self, found: Measured, base: Estimate, now: Tick) {
         let took = now.since(self.drain_began).get();
         let mut every = DRAIN_EVERY;
-        if found.latency <= TROUBLE.of(self.base) {
-            let queued = found.bound && found.latency <= Ratio(9, 10).of(self.usual);
-            if queued {
-                every = DRAIN_SOON;
+        // A queue is what is gone when fewer are in flight, and what no noise explains.
+        let queued = self.usual.is_some_and(|usual| found.mean.is_below(usual, 1, Ratio(1, 8)));
+        if queued {
+            every = DRAIN_SOON;
+            if found.mean.latency < base.latency {
+                self.base = Some(found.mean);
             }
-            if found.latency < self.base || found.bound {
-                self.base = toward(self.base, found.latency, if queued { 2 } else { 4 });
-            }
+        } else if !base.is_below(found.mean, 4, TROUBLE) {
+            self.learn_base(found.mean, DRIFT_OF_DRAIN);
         }
         self.phase = Phase::Cruise;
         self.drain_at = now.after(Span::from_micros(took.saturating_mul(every)));
     }
 
-    /// The limit at which what was delivered leaves a little room, and no queue.
-    fn target(&self, found: Measured) -> u64 {
-        // The level and not the limit: below it by a part of a slot, small ones would never grow.
+    fn learn_base(&mut self, found: Estimate, drift: u64) {
+        if let Some(base) = &mut self.base {
+            base.hear(found, drift);
+        }
+    }
+
+    /// The limit at which what was delivered at `latency` leaves a little room, and no queue.
+    fn target(&self, found: Measured, latency: u64) -> u64 {
         let slots = if found.bound { found.slots.max(self.level) } else { found.slots };
-        GAIN.of(scaled(slots, self.base, found.latency))
+        GAIN.of(scaled(slots, self.base(), latency))
     }
 
     fn bounded(&self, level: u64) -> u64 {
@@ -239,73 +281,15 @@ impl Capacity {
     }
 }
 
-impl Climb {
-    /// The next level to try: `level` itself unless it has been calm for long enough.
-    fn step(&mut self, level: u64, queued: bool) -> u64 {
-        if queued {
-            if self.from.is_some() {
-                self.fail();
-            }
-            self.rest();
-            return level;
-        }
-        if self.from.take().is_some() {
-            self.patience = PATIENCE_MIN;
-        }
-        self.calm = self.calm.saturating_add(1).min(self.patience);
-        if self.calm < self.patience {
-            return level;
-        }
-        let step = (level >> (CLIMB_FIRST - self.steps.min(CLIMB_FIRST - 1))).max(SLOT_PARTS);
-        self.from = Some(level);
-        self.steps += 1;
-        level.saturating_add(step)
-    }
-
-    /// Neither up nor down.
-    fn rest(&mut self) {
-        self.calm = 0;
-        self.steps = 0;
-        self.from = None;
-    }
-
-    fn fail(&mut self) {
-        if self.from.is_some() {
-            self.patience = self.patience.saturating_mul(2).min(PATIENCE_MAX);
-        }
-        self.rest();
-    }
-}
-
 /// Whether fewer in flight did not make them quicker: then nothing was queued.
 fn is_insensitive(found: Measured, then: Measured) -> bool {
     if then.slots / 8 * 7 < found.slots {
         return false;
     }
-    let quicker = then.latency.saturating_sub(found.latency);
+    let latency = found.mean.latency;
+    let quicker = then.mean.latency.saturating_sub(latency);
     let fewer = then.slots - found.slots;
     // A queue makes latency proportional to the slots; two fifths of that is noise.
-    let proportional = scaled(found.latency, fewer, found.slots.max(1));
+    let proportional = scaled(latency, fewer, found.slots.max(1));
     quicker.saturating_mul(5) < proportional.saturating_mul(2)
-}
-
-/// A fixed factor.
-#[derive(Clone, Copy, Debug)]
-struct Ratio(u64, u64);
-
-impl Ratio {
-    fn of(self, amount: u64) -> u64 {
-        scaled(amount, self.0, self.1)
-    }
-}
-
-/// `amount × numerator ÷ denominator`, rounded down, as far as it fits.
-fn scaled(amount: u64, numerator: u64, denominator: u64) -> u64 {
-    let product = u128::from(amount) * u128::from(numerator) / u128::from(denominator.max(1));
-    u64::try_from(product).unwrap_or(u64::MAX)
-}
-
-/// One part in `parts` of the way from `from` to `to`.
-fn toward(from: u64, to: u64, parts: u64) -> u64 {
-    if from <= to { from + (to - from) / parts } else { from - (from - to) / parts }
 }

@@ -95,11 +95,12 @@ impl Controller {
     pub fn finish(&mut self, now: Tick, started: Started, outcome: Outcome) {
         self.account(now);
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.round.end(outcome == Outcome::Served);
+        let latency = now.since(started.at);
+        self.round.end((outcome == Outcome::Served).then_some(latency));
         if outcome != Outcome::Abandoned {
             let failed = outcome != Outcome::Served;
             self.signals.ended(failed);
-            self.note(now.since(started.at));
+            self.note(latency);
         }
         self.judge(now);
         self.beat(now);

@@ -7,7 +7,10 @@
 
 mod brake;
 mod capacity;
+mod climb;
 mod controller;
+mod estimate;
+mod ratio;
 mod round;
 mod settings;
 mod share;

@@ -3,6 +3,7 @@
 //! Rounds are whole generations and not spans of time, because requests that started together
 //! end together: a span that holds now one of their crowds and now two would measure itself.
 
+use super::estimate::Estimate;
 use crate::tick::{Span, Tick};
 
 /// Fractions of a tick in which latencies are measured.
@@ -32,6 +33,9 @@ pub(super) struct Round {
     full: u64,
     ended: u32,
     served: u32,
+    /// The latencies of those served, in ticks.
+    latency_sum: u64,
+    latency_squares: u128,
     /// How many answers make this round, and how long they take if nothing is queued.
     needed: u32,
     expected: u64,
@@ -42,9 +46,12 @@ pub(super) struct Round {
 pub(super) struct Measured {
     /// Slots in use, on average, in parts.
     pub(super) slots: u64,
-    /// Time in flight for each request served, in parts of a tick. By Little's law, not from
-    /// samples: it shows a loss of capacity before the first slow request has ended.
-    pub(super) latency: u64,
+    /// The mean latency of those served.
+    pub(super) mean: Estimate,
+    /// Time in flight for each request served, in parts of a tick. Little's law says that this is
+    /// the latency, as long as nothing changes; if something does, it shows here before the first
+    /// slow request has ended.
+    pub(super) pace: u64,
     /// Whether it was the limit that kept the number in flight down, and not the demand.
     pub(super) bound: bool,
 }
@@ -61,7 +68,18 @@ pub(super) struct Plan {
 impl Round {
     /// A round that opens at `opens`.
     pub(super) fn new(opens: Tick) -> Round {
-        Round { opens, seen: None, area: 0, full: 0, ended: 0, served: 0, needed: 0, expected: 0 }
+        Round {
+            opens,
+            seen: None,
+            area: 0,
+            full: 0,
+            ended: 0,
+            served: 0,
+            latency_sum: 0,
+            latency_squares: 0,
+            needed: 0,
+            expected: 0,
+        }
     }
 
     /// Accounts for the time up to `now`, in which `in_flight` were under way.
@@ -96,11 +114,17 @@ impl Round {
         self.expected = generations.saturating_mul(base);
     }
 
-    /// Counts one that has ended.
-    pub(super) fn end(&mut self, served: bool) {
-        if self.seen.is_some() {
-            self.ended = self.ended.saturating_add(1);
-            self.served += u32::from(served && self.served < self.ended);
+    /// Counts one that has ended; `served` says after how long, if it was served.
+    pub(super) fn end(&mut self, served: Option<Span>) {
+        if self.seen.is_none() {
+            return;
+        }
+        self.ended = self.ended.saturating_add(1);
+        if let Some(latency) = served {
+            self.served = self.served.saturating_add(1);
+            self.latency_sum = self.latency_sum.saturating_add(latency.get());
+            let square = u128::from(latency.get()) * u128::from(latency.get());
+            self.latency_squares = self.latency_squares.saturating_add(square);
         }
     }
 
@@ -122,10 +146,15 @@ impl Round {
         }
         let length = self.length().max(1);
         let slots = self.area.saturating_mul(SLOT_PARTS) / length;
-        let latency = self.area.saturating_mul(TICK_PARTS) / u64::from(self.served);
+        let pace = self.area.saturating_mul(TICK_PARTS) / u64::from(self.served);
+        let latency = self.latency_sum.saturating_mul(TICK_PARTS) / u64::from(self.served);
+        // Those of a round that is overdue are the quick ones.
+        let latency = if self.ended < self.needed { latency.max(pace) } else { latency };
         let nearly = u64::from(limit) * SLOT_PARTS / 10 * 9;
         let bound = nearly <= slots || length <= self.full.saturating_mul(2);
-        Some(Measured { slots, latency: latency.max(1), bound })
+        let (sum, squares) = (self.latency_sum, self.latency_squares);
+        let mean = Estimate::of_samples(latency.max(1), self.served, sum, squares);
+        Some(Measured { slots, mean, pace: pace.max(1), bound })
     }
 }
 
