@@ -8,7 +8,7 @@
 use super::climb::Climb;
 use super::estimate::{DEVIATION_WHOLE, Estimate};
 use super::ratio::{Ratio, scaled};
-use super::round::{Measured, SLOT_PARTS, span_of};
+use super::round::{ENDED_MIN, Measured, SLOT_PARTS, span_of};
 use crate::tick::{Span, Tick};
 
 /// The limit is so much above what is delivered: enough to see a queue, too little to feel it.
@@ -17,10 +17,10 @@ const GAIN: Ratio = Ratio(33, 32);
 const DRAIN: Ratio = Ratio(3, 4);
 /// Between two drains pass so many times the time that one takes: the cost of knowing.
 const DRAIN_EVERY: u64 = 24;
-/// After one that found a queue, the next comes sooner.
-const DRAIN_SOON: u64 = 2;
 /// Answers of a drain, in usual rounds.
 const DRAIN_DEPTH: u32 = 4;
+/// The same of a round on which much depends, if answers differ much.
+const NOISY_DEPTH: u32 = 2;
 /// A round so far above the base is trouble.
 const TROUBLE: Ratio = Ratio(1, 3);
 /// The latency may change by one percent from drain to drain, and by half of that in a round.
@@ -32,6 +32,7 @@ const DRIFT_OF_ROUND: u64 = 25;
 pub(super) struct Capacity {
     min: u32,
     max: u32,
+    begun: bool,
     /// What the limit should be, in parts of a slot.
     level: u64,
     /// The latency with nothing queued.
@@ -40,8 +41,8 @@ pub(super) struct Capacity {
     usual: Option<Estimate>,
     climb: Climb,
     phase: Phase,
-    drain_began: Tick,
-    drain_at: Tick,
+    /// When the last drain ended; `None` if another is due.
+    drained_at: Option<Tick>,
 }
 
 /// What the present round is for.
@@ -54,7 +55,7 @@ enum Phase {
     /// Looks what a higher limit does.
     Climb { from: u64 },
     /// One round was bad. Is it more than a hiccup?
-    Doubt { before: u64 },
+    Doubt { before: u64, pace: u64 },
     /// It was. Does a lower limit help, or is the service just slower?
     Sense { before: u64, then: Measured },
 }
@@ -69,17 +70,17 @@ pub(super) struct Next {
 }
 
 impl Capacity {
-    pub(super) fn new(min: u32, max: u32, start: u32, now: Tick) -> Capacity {
+    pub(super) fn new(min: u32, max: u32, start: u32) -> Capacity {
         Capacity {
             min,
             max,
+            begun: false,
             level: u64::from(start) * SLOT_PARTS,
             base: None,
             usual: None,
             climb: Climb::new(),
             phase: Phase::Cruise,
-            drain_began: now,
-            drain_at: now,
+            drained_at: None,
         }
     }
 
@@ -101,13 +102,18 @@ impl Capacity {
     /// nothing is tried, and less is not taken for all there is.
     pub(super) fn learn(&mut self, found: Measured, now: Tick, held: bool) -> Next {
         let limit = self.limit();
+        if !self.begun {
+            // The first requests found an empty service, and say nothing about a full one.
+            self.begun = true;
+            return Next { settle: span_of(found.mean.latency), depth: 1 };
+        }
         let base = *self.base.get_or_insert(found.mean);
         match self.phase {
             Phase::Drain => self.drained(found, base, now),
             Phase::Cruise => self.cruise(found, base, now, held),
             Phase::Climb { from } => self.climbed(found, base, from),
-            Phase::Doubt { before } => self.doubt(found, base, before),
-            Phase::Sense { before, then } => self.sense(found, base, (before, then), now),
+            Phase::Doubt { before, pace } => self.doubt(found, base, (before, pace)),
+            Phase::Sense { before, then } => self.sense(found, base, (before, then)),
         }
         self.next(limit, found)
     }
@@ -126,7 +132,12 @@ impl Capacity {
         let haste = matches!(self.phase, Phase::Doubt { .. });
         let settled = haste || changed <= limit / 32;
         let settle = if settled { Span::ZERO } else { span_of(found.mean.latency) };
-        let depth = if self.phase == Phase::Drain { DRAIN_DEPTH } else { 1 };
+        let noisy = 7 * DEVIATION_WHOLE / 100 < found.mean.variance.isqrt();
+        let depth = match self.phase {
+            Phase::Drain => DRAIN_DEPTH,
+            Phase::Doubt { .. } | Phase::Climb { .. } if noisy => NOISY_DEPTH,
+            _ => 1,
+        };
         Next { settle, depth }
     }
 
@@ -146,12 +157,19 @@ impl Capacity {
             None => self.usual = Some(found.mean),
         }
         self.follow(base);
-        if self.drain_at <= now {
+        if self.is_drain_due(base, now) {
             self.phase = Phase::Drain;
-            self.drain_began = now;
         } else if self.climb.is_due() && !self.is_above_meant(base) {
             self.step_up(found);
         }
+    }
+
+    /// Whether so much time has passed since the last drain that another costs little.
+    fn is_drain_due(&self, base: Estimate, now: Tick) -> bool {
+        let generations = DRAIN_DEPTH.max((DRAIN_DEPTH * ENDED_MIN).div_ceil(self.limit()));
+        let takes = span_of(base.latency).get().saturating_mul(u64::from(generations) + 1);
+        let every = Span::from_micros(takes.saturating_mul(DRAIN_EVERY));
+        self.drained_at.is_none_or(|at| every < now.since(at))
     }
 
     fn is_above_meant(&self, base: Estimate) -> bool {
@@ -173,11 +191,11 @@ impl Capacity {
         self.level = level;
     }
 
-    /// A step that can be told from noise: four times as large, within a 16th and a half.
+    /// A step that can be told from noise: three times as large, but at most a half.
     fn step_up(&mut self, found: Measured) {
         let noise = found.mean.variance.isqrt();
-        let step = scaled(self.level, noise * 4, DEVIATION_WHOLE);
-        let step = step.clamp(self.level / 16, self.level / 2).max(SLOT_PARTS);
+        let step = scaled(self.level, noise * 3, DEVIATION_WHOLE);
+        let step = step.max(self.climb.stride(self.level)).min(self.level / 2).max(SLOT_PARTS);
         self.phase = Phase::Climb { from: self.level };
         self.level = self.bounded(self.level + step);
     }
@@ -191,8 +209,9 @@ impl Capacity {
             self.level = from;
             self.climb.failed();
         } else if queued {
-            // What it delivers now is all it can, so this is a measurement, too.
-            self.level = self.target(found, found.mean.latency).clamp(from, self.level);
+            // What it delivers now is all it can, so this is a measurement, too; if a rough one.
+            let target = self.target(found, found.mean.latency).clamp(from, self.level);
+            self.level = from + (target - from) / 4;
             self.climb.failed();
         } else {
             self.usual = Some(found.mean);
@@ -202,25 +221,31 @@ impl Capacity {
 
     /// A bad round: a little less, and look again.
     fn trouble(&mut self, found: Measured) {
-        self.phase = Phase::Doubt { before: self.level };
+        self.phase = Phase::Doubt { before: self.level, pace: found.pace };
         let used = if found.bound { self.level } else { self.level.min(found.slots) };
         self.level = self.bounded(used / 5 * 4);
     }
 
-    fn doubt(&mut self, found: Measured, base: Estimate, before: u64) {
+    fn doubt(&mut self, found: Measured, base: Estimate, then: (u64, u64)) {
+        let (before, pace_then) = then;
         let pace = Estimate { latency: found.pace, ..found.mean };
         if !base.is_below(pace, 2, Ratio(1, 6)) {
-            // Only a hiccup, as a pause of the service: nothing to be learned from it.
-            self.level = before;
+            // Quicker by far more than the lower limit explains: a hiccup, as a pause of the
+            // service, from which there is nothing to be learned.
+            if found.pace < Ratio(2, 3).of(pace_then) {
+                self.level = before;
+            }
+            self.usual = None;
             self.phase = Phase::Cruise;
             return;
         }
         self.level = self.target(found, found.pace).clamp(self.level / 2, self.level);
         self.level = self.bounded(self.level);
-        self.phase = Phase::Sense { before, then: found };
+        // Requests that have ended by now started before: the pace tells what they will find.
+        self.phase = Phase::Sense { before, then: Measured { mean: pace, ..found } };
     }
 
-    fn sense(&mut self, found: Measured, base: Estimate, then: (u64, Measured), now: Tick) {
+    fn sense(&mut self, found: Measured, base: Estimate, then: (u64, Measured)) {
         let (before, then) = then;
         let over = !base.is_below(found.mean, 4, TROUBLE);
         let slower = is_insensitive(found, then);
@@ -232,7 +257,7 @@ impl Capacity {
                 // Fewer in flight are no quicker, or cannot be had: this is how long it takes now.
                 self.base = Some(found.mean);
                 self.level = if slower { before } else { self.level };
-                self.drain_at = now;
+                self.drained_at = None;
             }
             return;
         }
@@ -243,12 +268,12 @@ impl Capacity {
     }
 
     fn drained(&mut self, found: Measured, base: Estimate, now: Tick) {
-        let took = now.since(self.drain_began).get();
-        let mut every = DRAIN_EVERY;
+        self.drained_at = Some(now);
         // A queue is what is gone when fewer are in flight, and what no noise explains.
         let queued = self.usual.is_some_and(|usual| found.mean.is_below(usual, 1, Ratio(1, 8)));
         if queued {
-            every = DRAIN_SOON;
+            // As long as there is a queue, draining it costs nothing.
+            self.drained_at = None;
             if found.mean.latency < base.latency {
                 self.base = Some(found.mean);
             }
@@ -256,7 +281,6 @@ impl Capacity {
             self.learn_base(found.mean, DRIFT_OF_DRAIN);
         }
         self.phase = Phase::Cruise;
-        self.drain_at = now.after(Span::from_micros(took.saturating_mul(every)));
     }
 
     fn learn_base(&mut self, found: Estimate, drift: u64) {

@@ -10,11 +10,18 @@ const PATIENCE_MAX: u16 = 64;
 pub(super) struct Climb {
     waited: u16,
     patience: u16,
+    /// Steps that succeeded, one after the other.
+    steps: u32,
 }
 
 impl Climb {
     pub(super) fn new() -> Climb {
-        Climb { waited: 0, patience: PATIENCE_MIN }
+        Climb { waited: 0, patience: PATIENCE_MIN, steps: 0 }
+    }
+
+    /// How far to go from `level`, at least: a 16th, and twice as far after each success.
+    pub(super) fn stride(&self, level: u64) -> u64 {
+        (level >> 4) << self.steps.min(3)
     }
 
     /// Whether it is time to try, one round later.
@@ -25,12 +32,14 @@ impl Climb {
 
     pub(super) fn succeeded(&mut self) {
         // The next is due at once.
-        *self = Climb { waited: PATIENCE_MIN, patience: PATIENCE_MIN };
+        let steps = self.steps.saturating_add(1);
+        *self = Climb { waited: PATIENCE_MIN, patience: PATIENCE_MIN, steps };
     }
 
     pub(super) fn failed(&mut self) {
         self.patience = (self.patience * 2).min(PATIENCE_MAX);
         self.waited = 0;
+        self.steps = 0;
     }
 
     /// What was learned about steps no longer counts: things have changed.

@@ -35,7 +35,7 @@ impl Controller {
         let Settings { limit_min, limit_max, limit_start, .. } = settings;
         Ok(Controller {
             settings,
-            capacity: Capacity::new(limit_min, limit_max, limit_start, now),
+            capacity: Capacity::new(limit_min, limit_max, limit_start),
             round: Round::new(now),
             depth: 1,
             in_flight: 0,

@@ -12,7 +12,7 @@ pub(super) const TICK_PARTS: u64 = 256;
 pub(super) const SLOT_PARTS: u64 = 1_024;
 
 /// Fewer answers than this say little about a mean.
-const ENDED_MIN: u32 = 64;
+pub(super) const ENDED_MIN: u32 = 64;
 /// Fewer than this say nothing, even if they take too long.
 const OVERDUE_MIN: u32 = 16;
 /// A round is at least this long: shorter ones measure the scheduler.
@@ -39,6 +39,7 @@ pub(super) struct Round {
     /// How many answers make this round, and how long they take if nothing is queued.
     needed: u32,
     expected: u64,
+    base: u64,
 }
 
 /// What a round found.
@@ -79,6 +80,7 @@ impl Round {
             latency_squares: 0,
             needed: 0,
             expected: 0,
+            base: 0,
         }
     }
 
@@ -112,6 +114,7 @@ impl Round {
         self.seen = Some(now);
         self.needed = u32::try_from(needed).unwrap_or(u32::MAX);
         self.expected = generations.saturating_mul(base);
+        self.base = base;
     }
 
     /// Counts one that has ended; `served` says after how long, if it was served.
@@ -139,7 +142,8 @@ impl Round {
 
     /// What was found, once that is clear.
     pub(super) fn measured(&self, limit: u32, base_known: bool) -> Option<Measured> {
-        let late = self.expected + self.expected / 2 <= self.length();
+        // Requests that started together end together, so one latency more is not late.
+        let late = self.expected + self.base + self.base / 4 <= self.length();
         let overdue = base_known && late && OVERDUE_MIN <= self.ended;
         if self.seen.is_none() || (self.ended < self.needed && !overdue) || self.served == 0 {
             return None;

@@ -60,14 +60,22 @@ impl Run {
         &self.samples[first..last.max(first)]
     }
 
-    /// How long after `at` the limit was last further than a quarter away from `workers`, within
-    /// the next `horizon`; all in seconds.
-    pub fn settles(&self, at: f64, horizon: f64, workers: u32) -> f64 {
-        let workers = f64::from(workers);
-        let away = |sample: &Sample| (sample.limit - workers).abs() > 0.25 * workers + 0.5;
-        let samples = self.between(at, at + horizon);
-        let last = samples.iter().rposition(away).map_or(0, |index| index + 1);
-        seconds(self.slice) * real(last)
+    /// How long after `at` it takes, in seconds, until the mean latency of the next `span` seconds
+    /// is within a quarter of the oracle's, the limit is too, on average, and no more than a tenth
+    /// less is served.
+    pub fn settles(&self, oracle: &Run, at: f64, span: f64) -> f64 {
+        let (ours, theirs) =
+            (self.between(at, f64::INFINITY), oracle.between(at, f64::INFINITY));
+        let length = count((span / seconds(self.slice)).round().max(1.0));
+        let near = |value: f64, wanted: f64| (value / wanted - 1.0).abs() <= 0.25;
+        let settled = |(ours, theirs): (&[Sample], &[Sample])| {
+            let good = |samples| sum(samples, |sample| sample.good);
+            latency(ours) <= 1.25 * latency(theirs)
+                && near(limit(ours), limit(theirs))
+                && good(ours) >= 0.9 * good(theirs)
+        };
+        let settles = ours.windows(length).zip(theirs.windows(length)).position(settled);
+        seconds(self.slice) * real(settles.unwrap_or(ours.len()))
     }
 
     /// How long after `at` what was served in a slice of half a second last was below the share
