@@ -8,7 +8,7 @@
 use super::climb::Climb;
 use super::estimate::{DEVIATION_WHOLE, Estimate};
 use super::ratio::{Ratio, scaled};
-use super::round::{ENDED_MIN, Measured, SLOT_PARTS, span_of};
+use super::round::{ENDED_MIN, LENGTH_MIN, Measured, SLOT_PARTS, span_of};
 use crate::tick::{Span, Tick};
 
 /// The limit is so much above what is delivered: enough to see a queue, too little to feel it.
@@ -23,9 +23,11 @@ const DRAIN_DEPTH: u32 = 4;
 const NOISY_DEPTH: u32 = 2;
 /// A round so far above the base is trouble.
 const TROUBLE: Ratio = Ratio(1, 3);
-/// The latency may change by one percent from drain to drain, and by half of that in a round.
-const DRIFT_OF_DRAIN: u64 = 100;
-const DRIFT_OF_ROUND: u64 = 25;
+/// The latency may change by 0.7 percent from drain to drain, and by half of that in a round.
+const DRIFT_OF_DRAIN: u64 = 49;
+const DRIFT_OF_ROUND: u64 = 9;
+/// If it was measured with a queue, it was wrong by who knows how much.
+const DRIFT_OF_QUEUE: u64 = 10_000;
 
 /// What has been learned.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub(super) struct Capacity {
     phase: Phase,
     /// When the last drain ended; `None` if another is due.
     drained_at: Option<Tick>,
+    /// The level at the last drain or step: it does not fall far below without another.
+    anchor: u64,
 }
 
 /// What the present round is for.
@@ -55,7 +59,8 @@ enum Phase {
     /// Looks what a higher limit does.
     Climb { from: u64 },
     /// One round was bad. Is it more than a hiccup?
-    Doubt { before: u64, pace: u64 },
+    /// A pace below `hiccup` says no.
+    Doubt { before: u64, hiccup: u64 },
     /// It was. Does a lower limit help, or is the service just slower?
     Sense { before: u64, then: Measured },
 }
@@ -81,6 +86,7 @@ impl Capacity {
             climb: Climb::new(),
             phase: Phase::Cruise,
             drained_at: None,
+            anchor: 0,
         }
     }
 
@@ -105,14 +111,14 @@ impl Capacity {
         if !self.begun {
             // The first requests found an empty service, and say nothing about a full one.
             self.begun = true;
-            return Next { settle: span_of(found.mean.latency), depth: 1 };
+            return Next { settle: span_of(found.mean.latency), depth: DRAIN_DEPTH };
         }
         let base = *self.base.get_or_insert(found.mean);
         match self.phase {
             Phase::Drain => self.drained(found, base, now),
             Phase::Cruise => self.cruise(found, base, now, held),
             Phase::Climb { from } => self.climbed(found, base, from),
-            Phase::Doubt { before, pace } => self.doubt(found, base, (before, pace)),
+            Phase::Doubt { before, hiccup } => self.doubt(found, base, (before, hiccup)),
             Phase::Sense { before, then } => self.sense(found, base, (before, then)),
         }
         self.next(limit, found)
@@ -167,7 +173,8 @@ impl Capacity {
     /// Whether so much time has passed since the last drain that another costs little.
     fn is_drain_due(&self, base: Estimate, now: Tick) -> bool {
         let generations = DRAIN_DEPTH.max((DRAIN_DEPTH * ENDED_MIN).div_ceil(self.limit()));
-        let takes = span_of(base.latency).get().saturating_mul(u64::from(generations) + 1);
+        let latency = span_of(base.latency).get();
+        let takes = latency.saturating_mul(generations.into()).max(LENGTH_MIN) + latency;
         let every = Span::from_micros(takes.saturating_mul(DRAIN_EVERY));
         self.drained_at.is_none_or(|at| every < now.since(at))
     }
@@ -185,10 +192,15 @@ impl Capacity {
         }
         let Some(usual) = &mut self.usual else { return };
         let level = scaled(self.level, GAIN.of(base.latency), usual.latency);
-        let level = level.clamp(u64::from(self.min) * SLOT_PARTS, self.level);
+        let lowest = Ratio(7, 8).of(self.anchor).max(u64::from(self.min) * SLOT_PARTS);
+        let level = level.clamp(lowest.min(self.level), self.level);
         // What the latency will be at the lower limit, should it have been a queue.
         usual.latency = scaled(usual.latency, level, self.level).max(base.latency);
         self.level = level;
+        if level <= lowest {
+            // Before it goes further: was it a queue, or is the base wrong?
+            self.drained_at = None;
+        }
     }
 
     /// A step that can be told from noise: three times as large, but at most a half.
@@ -215,24 +227,27 @@ impl Capacity {
             self.climb.failed();
         } else {
             self.usual = Some(found.mean);
+            self.anchor = self.level;
             self.climb.succeeded();
         }
     }
 
     /// A bad round: a little less, and look again.
     fn trouble(&mut self, found: Measured) {
-        self.phase = Phase::Doubt { before: self.level, pace: found.pace };
+        // Four fifths would be explained by the lower limit.
+        let hiccup = Ratio(2, 3).of(found.pace);
+        self.phase = Phase::Doubt { before: self.level, hiccup };
         let used = if found.bound { self.level } else { self.level.min(found.slots) };
         self.level = self.bounded(used / 5 * 4);
     }
 
     fn doubt(&mut self, found: Measured, base: Estimate, then: (u64, u64)) {
-        let (before, pace_then) = then;
+        let (before, hiccup) = then;
         let pace = Estimate { latency: found.pace, ..found.mean };
         if !base.is_below(pace, 2, Ratio(1, 6)) {
             // Quicker by far more than the lower limit explains: a hiccup, as a pause of the
             // service, from which there is nothing to be learned.
-            if found.pace < Ratio(2, 3).of(pace_then) {
+            if found.pace < hiccup {
                 self.level = before;
             }
             self.usual = None;
@@ -253,6 +268,7 @@ impl Capacity {
             self.phase = Phase::Cruise;
             self.usual = Some(found.mean);
             self.climb.renew();
+            self.anchor = self.level;
             if !over {
                 // Fewer in flight are no quicker, or cannot be had: this is how long it takes now.
                 self.base = Some(found.mean);
@@ -269,16 +285,27 @@ impl Capacity {
 
     fn drained(&mut self, found: Measured, base: Estimate, now: Tick) {
         self.drained_at = Some(now);
+        self.anchor = self.level;
         // A queue is what is gone when fewer are in flight, and what no noise explains.
         let queued = self.usual.is_some_and(|usual| found.mean.is_below(usual, 1, Ratio(1, 8)));
         if queued {
             // As long as there is a queue, draining it costs nothing.
             self.drained_at = None;
             if found.mean.latency < base.latency {
-                self.base = Some(found.mean);
+                self.learn_base(found.mean, DRIFT_OF_QUEUE);
             }
-        } else if !base.is_below(found.mean, 4, TROUBLE) {
+        } else if base.is_below(found.mean, 2, Ratio(1, 6)) {
+            // With fewer in flight it should not take longer.
+            self.phase = Phase::Doubt { before: self.level, hiccup: u64::MAX };
+            self.level = self.bounded(DRAIN.of(self.level));
+            return;
+        } else {
             self.learn_base(found.mean, DRIFT_OF_DRAIN);
+            // With fewer in flight it cannot take longer: the usual is an upper bound of the base.
+            let lower = self.usual.filter(|usual| usual.latency < self.base());
+            if let Some(usual) = lower {
+                self.learn_base(usual, 0);
+            }
         }
         self.phase = Phase::Cruise;
     }

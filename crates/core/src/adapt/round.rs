@@ -14,9 +14,9 @@ pub(super) const SLOT_PARTS: u64 = 1_024;
 /// Fewer answers than this say little about a mean.
 pub(super) const ENDED_MIN: u32 = 64;
 /// Fewer than this say nothing, even if they take too long.
-const OVERDUE_MIN: u32 = 16;
+const OVERDUE_MIN: u32 = 32;
 /// A round is at least this long: shorter ones measure the scheduler.
-const LENGTH_MIN: u64 = 20_000;
+pub(super) const LENGTH_MIN: u64 = 20_000;
 /// A round that has not come to an end by then measures a trickle, and is thrown away.
 const LENGTH_MAX: u64 = 60_000_000;
 
@@ -142,15 +142,19 @@ impl Round {
 
     /// What was found, once that is clear.
     pub(super) fn measured(&self, limit: u32, base_known: bool) -> Option<Measured> {
-        // Requests that started together end together, so one latency more is not late.
-        let late = self.expected + self.base + self.base / 4 <= self.length();
-        let overdue = base_known && late && OVERDUE_MIN <= self.ended;
-        if self.seen.is_none() || (self.ended < self.needed && !overdue) || self.served == 0 {
+        if self.seen.is_none() || self.served == 0 {
+            return None;
+        }
+        let pace = (self.area.saturating_mul(TICK_PARTS) / u64::from(self.served)).max(1);
+        // Requests that started together end together: late is what this does not explain.
+        let late = self.base.saturating_mul(TICK_PARTS) / 4 * 7;
+        let overdue = OVERDUE_MIN <= self.ended && base_known && late < pace;
+        let overdue = overdue && self.base / 4 * 9 <= self.length();
+        if self.ended < self.needed && !overdue {
             return None;
         }
         let length = self.length().max(1);
         let slots = self.area.saturating_mul(SLOT_PARTS) / length;
-        let pace = self.area.saturating_mul(TICK_PARTS) / u64::from(self.served);
         let latency = self.latency_sum.saturating_mul(TICK_PARTS) / u64::from(self.served);
         // Those of a round that is overdue are the quick ones.
         let latency = if self.ended < self.needed { latency.max(pace) } else { latency };
@@ -158,7 +162,7 @@ impl Round {
         let bound = nearly <= slots || length <= self.full.saturating_mul(2);
         let (sum, squares) = (self.latency_sum, self.latency_squares);
         let mean = Estimate::of_samples(latency.max(1), self.served, sum, squares);
-        Some(Measured { slots, mean, pace: pace.max(1), bound })
+        Some(Measured { slots, mean, pace, bound })
     }
 }
 
