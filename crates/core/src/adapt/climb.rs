@@ -4,7 +4,7 @@
 /// Rounds before the first try.
 const PATIENCE_MIN: u16 = 2;
 /// Rounds before another, after many in vain.
-const PATIENCE_MAX: u16 = 32;
+const PATIENCE_MAX: u16 = 64;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Climb {

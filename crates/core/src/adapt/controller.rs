@@ -60,9 +60,6 @@ impl Controller {
         self.rate_brake.left()
     }
 
-    /// DEBUG
-    pub fn debug(&self) -> alloc::string::String { alloc::format!("{:?}", self.capacity) }
-
     /// How many requests are in flight.
     pub fn in_flight(&self) -> u32 {
         self.in_flight

@@ -12,7 +12,7 @@ pub(super) const TICK_PARTS: u64 = 256;
 pub(super) const SLOT_PARTS: u64 = 1_024;
 
 /// Fewer answers than this say little about a mean.
-pub(super) const ENDED_MIN: u32 = 64;
+pub(super) const ENDED_MIN: u32 = 128;
 /// Fewer than this say nothing, even if they take too long.
 const OVERDUE_MIN: u32 = 32;
 /// A round is at least this long: shorter ones measure the scheduler.

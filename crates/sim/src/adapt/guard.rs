@@ -90,7 +90,6 @@ impl Guard {
             Guard::Tidegate(controller) => {
                 if let Some(started) = ticket.started {
                     controller.finish(now, started, outcome);
-                    if std::env::var("DBG").is_ok() && now.get() % 100 == 0 { eprintln!("{} {}", now.get(), controller.debug()); }
                 }
             }
             Guard::Baseline(baseline) => {
