@@ -137,7 +137,9 @@ impl Capacity {
         // In doubt, haste: a service that is overrun delivers all it can, whatever the limit.
         let haste = matches!(self.phase, Phase::Doubt { .. });
         let settled = haste || changed <= limit / 32;
-        let settle = if settled { Span::ZERO } else { span_of(found.mean.latency) };
+        // A pause of the service is in the latency, but need not be waited for again.
+        let latency = found.mean.latency.min(self.base().saturating_mul(3));
+        let settle = if settled { Span::ZERO } else { span_of(latency) };
         let noisy = 7 * DEVIATION_WHOLE / 100 < found.mean.variance.isqrt();
         let depth = match self.phase {
             Phase::Drain => DRAIN_DEPTH,
@@ -190,17 +192,20 @@ impl Capacity {
         if !self.is_above_meant(base) {
             return;
         }
-        let Some(usual) = &mut self.usual else { return };
-        let level = scaled(self.level, GAIN.of(base.latency), usual.latency);
         let lowest = Ratio(7, 8).of(self.anchor).max(u64::from(self.min) * SLOT_PARTS);
-        let level = level.clamp(lowest.min(self.level), self.level);
-        // What the latency will be at the lower limit, should it have been a queue.
-        usual.latency = scaled(usual.latency, level, self.level).max(base.latency);
-        self.level = level;
-        if level <= lowest {
+        if self.level <= lowest {
             // Before it goes further: was it a queue, or is the base wrong?
             self.drained_at = None;
+            return;
         }
+        let Some(usual) = &mut self.usual else { return };
+        let level = scaled(self.level, GAIN.of(base.latency), usual.latency);
+        let level = level.clamp(lowest, self.level);
+        // What the latency will be at the lower limit, should it have been a queue; if so.
+        let fell = scaled(DEVIATION_WHOLE, self.level - level, self.level);
+        usual.latency = scaled(usual.latency, level, self.level).max(base.latency);
+        usual.variance += fell * fell;
+        self.level = level;
     }
 
     /// A step that can be told from noise: three times as large, but at most a half.
@@ -299,6 +304,9 @@ impl Capacity {
             self.phase = Phase::Doubt { before: self.level, hiccup: u64::MAX };
             self.level = self.bounded(DRAIN.of(self.level));
             return;
+        } else if self.is_stale(found, base) {
+            self.base = Some(found.mean);
+            self.climb.renew();
         } else {
             self.learn_base(found.mean, DRIFT_OF_DRAIN);
             // With fewer in flight it cannot take longer: the usual is an upper bound of the base.
@@ -308,6 +316,14 @@ impl Capacity {
             }
         }
         self.phase = Phase::Cruise;
+    }
+
+    /// Whether it takes longer than it once did, and a drain does not change that.
+    fn is_stale(&self, found: Measured, base: Estimate) -> bool {
+        self.usual.is_some_and(|usual| {
+            let longer = Ratio(13, 12).of(base.latency) < usual.latency;
+            longer && Ratio(15, 16).of(usual.latency) < found.mean.latency
+        })
     }
 
     fn learn_base(&mut self, found: Estimate, drift: u64) {

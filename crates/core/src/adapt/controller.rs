@@ -123,7 +123,10 @@ impl Controller {
     /// Lets time pass. Brakes come off by this alone, so call it now and then when idle.
     pub fn advance(&mut self, now: Tick) {
         self.account(now);
-        self.judge(now);
+        if self.round.is_stale() {
+            self.capacity.give_up();
+            self.begin_round(now, 1);
+        }
         self.beat(now);
     }
 
@@ -140,19 +143,20 @@ impl Controller {
         };
     }
 
-    /// Ends the round if it has found something.
+    /// Ends the round if it has found something. Only when something has come back: while a
+    /// service stands still there is nothing to be learned about it.
     fn judge(&mut self, now: Tick) {
         let base_known = self.capacity.base() != 0;
         if let Some(found) = self.round.measured(self.limit(), base_known) {
             let held = self.limit_brake.left() < Share::WHOLE;
             let next = self.capacity.learn(found, now, held);
-            self.depth = next.depth;
-            self.round = Round::new(now.after(next.settle));
-        } else if self.round.is_stale() {
-            self.capacity.give_up();
-            self.depth = 1;
-            self.round = Round::new(now);
+            self.begin_round(now.after(next.settle), next.depth);
         }
+    }
+
+    fn begin_round(&mut self, opens: Tick, depth: u32) {
+        self.depth = depth;
+        self.round = Round::new(opens);
     }
 
     fn beat(&mut self, now: Tick) {

@@ -78,16 +78,15 @@ impl Run {
         seconds(self.slice) * real(settles.unwrap_or(ours.len()))
     }
 
-    /// How long after `at` what was served in a slice of half a second last was below the share
+    /// How long after `at` it takes, in seconds, until the next three seconds serve the share
     /// `enough` of `rate` requests a second.
     pub fn recovers(&self, at: f64, rate: f64, enough: f64) -> f64 {
         let samples = self.between(at, f64::INFINITY);
-        let per = (0.5 / seconds(self.slice)).round().max(1.0);
-        let wanted = rate * enough * 0.5;
-        let halves: Vec<f64> =
-            samples.chunks_exact(count(per)).map(|half| sum(half, |sample| sample.good)).collect();
-        let last = halves.iter().rposition(|good| *good < wanted).map_or(0, |index| index + 1);
-        0.5 * real(last)
+        let length = count((3.0 / seconds(self.slice)).round());
+        let wanted = rate * enough * 3.0;
+        let served = |samples: &[Sample]| wanted <= sum(samples, |sample| sample.good);
+        let recovers = samples.windows(length).position(served);
+        seconds(self.slice) * real(recovers.unwrap_or(samples.len()))
     }
 }
 
