@@ -1,4 +1,4 @@
-//! The command line, read by hand: six commands and three switches.
+//! The command line, read by hand: seven commands and three switches.
 
 use crate::doors::Part;
 use crate::setting::Effort;
@@ -14,6 +14,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
+    Adaptive,
     Decide,
     Doors {
         /// All, if none is named.
@@ -51,6 +52,7 @@ impl Args {
         }
         for word in words {
             match word.as_str() {
+                "adaptive" => args.command = Command::Adaptive,
                 "decide" => args.command = Command::Decide,
                 "doors" => args.command = Command::Doors { parts: Vec::new() },
                 "layer" => args.command = Command::Layer,
@@ -100,6 +102,7 @@ Measures Tidegate beside its peers, all in one run on one machine.
 Usage: cargo run --profile bench -p tidegate-bench -- <command> [switches]
 
 Commands:
+  adaptive Adaptive limits in virtual time, beside Vegas, Gradient2, AIMD and Envoy's gradient
   decide   Nanoseconds for one decision, and the ratio to governor's, under eight workloads
   doors    `tidegate serve` beside Redis, redis-cell and throttlecrab-server: the Redis protocol,
            HTTP and gRPC, latency at half load, quiet connections, reloads. Start it by

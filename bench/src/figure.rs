@@ -26,6 +26,7 @@ pub(crate) enum Unit {
     BytesPerKey,
     BytesPerConnection,
     Microseconds,
+    Seconds,
 }
 
 impl Figure {
@@ -75,6 +76,7 @@ impl fmt::Display for Unit {
             Self::BytesPerKey => "bytes/key",
             Self::BytesPerConnection => "bytes/connection",
             Self::Microseconds => "us",
+            Self::Seconds => "s",
         })
     }
 }

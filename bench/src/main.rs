@@ -1,7 +1,7 @@
 //! Tidegate beside its peers: the same work, in the same run.
 //!
-//! `subject` holds what is measured, `workload` the traffic; `decide`, `doors`, `layer`,
-//! `memory`, `pause` and `redis` are the commands. Start with `--help`.
+//! `subject` holds what is measured, `workload` the traffic; `adaptive`, `decide`, `doors`,
+//! `layer`, `memory`, `pause` and `redis` are the commands. Start with `--help`.
 
 #![expect(
     clippy::print_stdout,
@@ -9,6 +9,7 @@
     reason = "a command that prints its findings"
 )]
 
+mod adaptive;
 mod args;
 mod decide;
 mod doors;
@@ -67,6 +68,7 @@ fn run(args: &Args) -> Result<bool> {
             layer::serve(contender)?;
             return Ok(true);
         }
+        Command::Adaptive => ("adaptive", adaptive::run_all(args.effort)),
         Command::Decide => ("decide", decide::run(args.effort)),
         Command::Doors { parts } => ("doors", doors::run(args.effort, parts)?),
         Command::Layer => ("layer", layer::run(args.effort)?),

@@ -34,7 +34,10 @@ fn build_server(root: &Path) -> Result<()> {
 
 fn call(args: &[String]) -> Result<Vec<&str>> {
     if args.is_empty() {
-        bail!("bench needs to know what to measure: decide, doors, layer, memory, pause or redis");
+        bail!(
+            "bench needs to know what to measure: \
+             adaptive, decide, doors, layer, memory, pause or redis"
+        );
     }
     let mut call =
         vec!["run", "--profile", "bench", "--locked", "--package", "tidegate-bench", "--"];

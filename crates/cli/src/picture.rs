@@ -11,13 +11,17 @@ use tidegate_sim::{Comparison, chart};
 ///
 /// A path that ends in `.svg` or `.png` makes that file only; any other makes both beside it.
 pub(crate) fn write(comparison: &Comparison, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let svg = chart::draw(comparison);
+    write_svg(&chart::draw(comparison), out)
+}
+
+/// The same for a picture that has been drawn.
+pub(crate) fn write_svg(svg: &str, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let files = files(out);
     for file in &files {
         let bytes = if file.extension() == Some(OsStr::new("png")) {
-            chart::png(&svg)?
+            chart::png(svg)?
         } else {
-            svg.clone().into_bytes()
+            svg.as_bytes().to_vec()
         };
         fs::write(file, bytes).with_context(|| {
             format!("cannot write `{}`: choose another place with --out", file.display())

@@ -23,6 +23,15 @@ pub enum Profile {
         /// The factor at its end.
         by: f64,
     },
+    /// Workers are multiplied by `by` between two times, and back again.
+    Dip {
+        /// When it begins, in seconds.
+        from: f64,
+        /// When it ends, in seconds.
+        to: f64,
+        /// The factor meanwhile.
+        by: f64,
+    },
     /// Halved and whole by turns, each for `every` seconds.
     Square {
         /// How long each turn is, in seconds.
@@ -126,6 +135,7 @@ impl Scenario {
         let factor = match self.profile {
             Profile::Step { at: from, by } if from <= at => by,
             Profile::Ramp { from, to, by } => 1.0 + (by - 1.0) * part(at, from, to),
+            Profile::Dip { from, to, by } if from <= at && at < to => by,
             Profile::Square { every } if (at / every).rem_euclid(2.0) >= 1.0 => 0.5,
             Profile::Pauses { every, lasts } if at.rem_euclid(every) >= every - lasts => 0.0,
             _ => 1.0,

@@ -4,6 +4,7 @@
 //! period, which is what a quota is about: wherever it rises above the quota, the gap is filled.
 
 mod axis;
+mod capacity;
 mod color;
 mod legend;
 mod panel;
@@ -20,6 +21,7 @@ use crate::chart::words::{grouped, period, spaced};
 use crate::report::{Comparison, Lane};
 use crate::shape::Shape;
 
+pub use self::capacity::draw_dip;
 #[cfg(feature = "png")]
 pub use self::png::{PngError, png};
 

@@ -1,5 +1,7 @@
 //! `tidegate simulate`: algorithms against traffic, in virtual time.
 
+mod adaptive;
+
 use std::path::PathBuf;
 
 use tidegate_core::{Kind, Policy, Quota, Span};
@@ -41,6 +43,8 @@ Examples:
       how a small burst tames a token bucket
   tidegate simulate --shape noisy-tenant --tenants 50 --quota 10/s
       what one noisy tenant does to 49 quiet ones
+  tidegate simulate adaptive
+      a service that loses half its capacity, with no limit and with limits that adapt
   tidegate simulate --json --no-picture
       the numbers only, for a program";
 
@@ -49,8 +53,11 @@ Examples:
 /// Prints a table and draws a picture: what was offered and what passed, one panel an algorithm.
 /// Nothing sleeps, and the same options give the same result to the last digit.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+
     /// The traffic pattern: steady, boundary-burst, idle-then-burst, on-off, poisson,
     /// flash-crowd or noisy-tenant
     #[arg(long, value_name = "SHAPE", default_value_t = Shape::BoundaryBurst)]
@@ -116,6 +123,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// What else than algorithms.
+#[derive(Clone, Debug, clap::Subcommand)]
+enum What {
+    Adaptive(adaptive::Args),
+}
+
 /// Algorithms in the order in which they are shown.
 #[derive(Clone, Debug)]
 struct Chosen(Vec<Kind>);
@@ -123,6 +136,7 @@ struct Chosen(Vec<Kind>);
 impl Default for Args {
     fn default() -> Args {
         Args {
+            what: None,
             shape: Shape::BoundaryBurst,
             algorithms: Chosen(DEFAULTS.into()),
             quota: Quota::per_minute(100),
@@ -141,6 +155,9 @@ impl Default for Args {
 
 /// Runs the comparison, writes the pictures, and says what to print.
 pub(crate) fn run(args: &Args) -> Result<String, Failure> {
+    if let Some(What::Adaptive(args)) = &args.what {
+        return adaptive::run(args);
+    }
     let policies = args.policies()?;
     let hold = args.hold.unwrap_or(Span::from_micros(args.quota.per().get() / 5));
     let comparison = Comparison::run(args.scenario()?, &policies, hold)
