@@ -16,7 +16,7 @@ const SETTINGS: Settings = Settings {
 };
 
 fn controller() -> Controller {
-    Controller::new(SETTINGS, Tick::from_micros(0)).unwrap()
+    Controller::new(SETTINGS, Tick::from_micros(0)).expect("the settings are in order")
 }
 
 /// Serves requests one generation after another: as many as the limit lets, but at most `demand`,
@@ -98,8 +98,7 @@ fn a_refusal_leaves_no_trace() {
             serve(controller, now, 3, 500, 50);
         }
         // The same state, but one of them refuses a thousand more.
-        let full: Vec<Started> =
-            std::iter::from_fn(|| asked.start(times[0], Span::ZERO)).collect();
+        let full: Vec<Started> = std::iter::from_fn(|| asked.start(times[0], Span::ZERO)).collect();
         for _ in 0..1_000 {
             assert!(asked.start(times[0], Span::from_secs(9)).is_none());
         }

@@ -68,8 +68,7 @@ fn requests_that_take_ever_longer_are_followed() {
 
 #[test]
 fn a_storm_of_retries_ends_without_help_and_without_a_limit_it_does_not() {
-    let clients =
-        Clients { load: 0.9, spike: Some((12.0, 13.0, 3.0)), timeout: 0.1, retries: 3 };
+    let clients = Clients { load: 0.9, spike: Some((12.0, 13.0, 3.0)), timeout: 0.1, retries: 3 };
     let storm = Scenario { clients, ..plant(9) };
     let recovers = |name| run(&storm, name).recovers(13.0, 0.9 * storm.rate(), 0.95);
     assert!(recovers("tidegate") <= 5.0);

@@ -20,7 +20,7 @@ impl Climb {
     }
 
     /// How far to go from `level`, at least: a 16th, and twice as far after each success.
-    pub(super) fn stride(&self, level: u64) -> u64 {
+    pub(super) fn stride(self, level: u64) -> u64 {
         (level >> 4) << self.steps.min(3)
     }
 

@@ -92,6 +92,7 @@ impl Controller {
     }
 
     /// Takes note that a request has left the service, and how.
+    #[expect(clippy::needless_pass_by_value, reason = "what is handed over cannot finish twice")]
     pub fn finish(&mut self, now: Tick, started: Started, outcome: Outcome) {
         self.account(now);
         self.in_flight = self.in_flight.saturating_sub(1);

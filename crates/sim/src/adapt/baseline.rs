@@ -32,7 +32,7 @@ fn whole(limit: f64) -> u32 {
 /// with the logarithm of the limit it steps by that logarithm. The least is measured anew, at
 /// whatever load there is, every 30 limits or so.
 #[derive(Debug)]
-pub struct Vegas {
+pub(super) struct Vegas {
     limit: f64,
     least: f64,
     count: f64,
@@ -42,7 +42,7 @@ pub struct Vegas {
 
 impl Vegas {
     /// Where it starts.
-    pub fn new(seed: u64) -> Vegas {
+    pub(super) fn new(seed: u64) -> Vegas {
         Vegas { limit: START, least: f64::INFINITY, count: 0.0, renew: 1.0, rng: Rng::new(seed) }
     }
 }
@@ -86,7 +86,7 @@ impl Baseline for Vegas {
 
 /// Netflix's Gradient2: follows how a short average of latency compares with a long one.
 #[derive(Debug)]
-pub struct Gradient2 {
+pub(super) struct Gradient2 {
     limit: f64,
     long: f64,
     seen: f64,
@@ -95,14 +95,8 @@ pub struct Gradient2 {
 
 impl Gradient2 {
     /// Where it starts.
-    pub fn new() -> Gradient2 {
+    pub(super) fn new() -> Gradient2 {
         Gradient2 { limit: START, long: 0.0, seen: 0.0, window: Window::default() }
-    }
-}
-
-impl Default for Gradient2 {
-    fn default() -> Gradient2 {
-        Gradient2::new()
     }
 }
 
@@ -159,20 +153,14 @@ impl Baseline for Gradient2 {
 
 /// Netflix's AIMD: one more for each answer, a tenth less for each that took over five seconds.
 #[derive(Debug)]
-pub struct Aimd {
+pub(super) struct Aimd {
     limit: f64,
 }
 
 impl Aimd {
     /// Where it starts.
-    pub fn new() -> Aimd {
+    pub(super) fn new() -> Aimd {
         Aimd { limit: START }
-    }
-}
-
-impl Default for Aimd {
-    fn default() -> Aimd {
-        Aimd::new()
     }
 }
 
@@ -194,7 +182,7 @@ impl Baseline for Aimd {
 /// Envoy's gradient: every 100 ms the limit is scaled by how the median compares with the least
 /// median, which is measured once a minute with three in flight.
 #[derive(Debug)]
-pub struct Envoy {
+pub(super) struct Envoy {
     limit: f64,
     least: Option<f64>,
     samples: Vec<f64>,
@@ -208,7 +196,7 @@ impl Envoy {
     const PINNED: f64 = 3.0;
 
     /// It starts by measuring.
-    pub fn new(seed: u64) -> Envoy {
+    pub(super) fn new(seed: u64) -> Envoy {
         let tick = Tick::from_micros(0);
         Envoy {
             limit: START,

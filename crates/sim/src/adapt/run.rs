@@ -88,7 +88,8 @@ struct World {
 
 impl World {
     fn new(scenario: Scenario, guard: Guard) -> World {
-        let patience = seconds(scenario.service).clamp(0.005, 0.1).min(scenario.clients.timeout / 4.0);
+        let patience =
+            seconds(scenario.service).clamp(0.005, 0.1).min(scenario.clients.timeout / 4.0);
         let long = seconds(scenario.length) > 600.0;
         let slice = if long { Span::from_secs(1) } else { Span::from_millis(50) };
         World {

@@ -64,8 +64,7 @@ impl Run {
     /// is within a quarter of the oracle's, the limit is too, on average, and no more than a tenth
     /// less is served.
     pub fn settles(&self, oracle: &Run, at: f64, span: f64) -> f64 {
-        let (ours, theirs) =
-            (self.between(at, f64::INFINITY), oracle.between(at, f64::INFINITY));
+        let (ours, theirs) = (self.between(at, f64::INFINITY), oracle.between(at, f64::INFINITY));
         let length = count((span / seconds(self.slice)).round().max(1.0));
         let near = |value: f64, wanted: f64| (value / wanted - 1.0).abs() <= 0.25;
         let settled = |(ours, theirs): (&[Sample], &[Sample])| {

@@ -3,10 +3,10 @@
 
 use crate::adapt::{Dip, Guarded, Sample};
 use crate::chart::svg::{Anchor, Area, Font, Part, Path, Point, Stroke, Svg};
-use crate::chart::{LEFT, NOTE, PROSE, RIGHT, TITLE, WIDTH, color};
+use crate::chart::{LEFT, NOTE, PROSE, RIGHT, TITLE, WIDTH, color, count};
 
 const TOP: f64 = 128.0;
-const ROW: f64 = 216.0;
+const ROW: f64 = 236.0;
 const PLOT: f64 = 138.0;
 const WORDS: f64 = 46.0;
 const GUTTER: f64 = 70.0;
@@ -23,14 +23,14 @@ const GRID: Stroke = Stroke { color: "#e6eaef", width: 1.0, dashes: "" };
 
 /// Draws the story as an SVG document. The same story gives the same bytes.
 pub fn draw_dip(dip: &Dip) -> String {
-    let rows = f64::from(u32::try_from(dip.guards.len()).expect("a few guards"));
+    let rows = f64::from(count(&dip.guards));
     let height = TOP + ROW * rows + 14.0;
     let title = "A service loses half of its workers for ten seconds";
     let mut svg = Svg::new(Area { left: 0.0, top: 0.0, width: WIDTH, height }, title);
     svg.text(Point { x: LEFT, y: 46.0 }, title, TITLE);
     let about = format!(
         "{} workers, 10 ms a request, asked for nine tenths of what they can do. What is in flight \
-         beyond the workers only waits inside.",
+         beyond the workers only makes all of it slower.",
         Dip::WORKERS,
     );
     svg.text(Point { x: LEFT, y: 74.0 }, &about, PROSE);
@@ -52,7 +52,10 @@ fn row(svg: &mut Svg, dip: &Dip, guarded: &Guarded, top: f64) {
     let area = Area { left: LEFT, top: top + WORDS, width, height: PLOT };
     let left = Plot { area, most: SLOTS_MAX };
     left.ground(svg, &[0.0, 50.0, 100.0, 150.0, 200.0], "");
-    left.caption(svg, "in flight; dashed: how many the service can work on at once");
+    left.caption(
+        svg,
+        "in flight; dashed: how many can be worked on at once; filled: those that only wait",
+    );
     let samples = guarded.run.between(Dip::START, Dip::END);
     left.excess(svg, dip, samples);
     left.line(svg, samples, LINE, |_, sample| sample.in_flight);
@@ -78,11 +81,8 @@ fn verdict(svg: &mut Svg, guarded: &Guarded, top: f64) {
     let millis = 1e3 * guarded.latency_meanwhile();
     let ink = if millis < 12.5 { "#00704f" } else { "#b94700" };
     let loud = Font { size: 15.0, color: ink, bold: true, anchor: Anchor::End };
-    let took = if 1e3 <= millis {
-        format!("{:.1} s", millis / 1e3)
-    } else {
-        format!("{millis:.0} ms")
-    };
+    let took =
+        if 1e3 <= millis { format!("{:.1} s", millis / 1e3) } else { format!("{millis:.0} ms") };
     let text = format!("with half the workers a request took {took}");
     svg.text(Point { x: WIDTH - RIGHT, y: top + 8.0 }, &text, loud);
 }
@@ -136,7 +136,13 @@ impl Plot {
         svg.fill(&path, QUEUED);
     }
 
-    fn line(&self, svg: &mut Svg, samples: &[Sample], ink: Stroke, of: impl Fn(f64, &Sample) -> f64) {
+    fn line(
+        &self,
+        svg: &mut Svg,
+        samples: &[Sample],
+        ink: Stroke,
+        of: impl Fn(f64, &Sample) -> f64,
+    ) {
         let mut path = Path::default();
         for (left, right, at, sample) in self.columns(samples) {
             let y = self.y(of(at, sample));
@@ -153,8 +159,8 @@ impl Plot {
         &self,
         samples: &'a [Sample],
     ) -> impl Iterator<Item = (f64, f64, f64, &'a Sample)> {
-        let count = f64::from(u32::try_from(samples.len()).expect("a few hundred"));
-        let (plot, step) = (*self, (Dip::END - Dip::START) / count);
+        let columns = f64::from(count(samples));
+        let (plot, step) = (*self, (Dip::END - Dip::START) / columns);
         samples.iter().zip(0_u32..).map(move |(sample, nth)| {
             let from = Dip::START + step * f64::from(nth);
             (plot.x(from), plot.x(from + step), from + step / 2.0, sample)

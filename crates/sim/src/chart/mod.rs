@@ -114,7 +114,7 @@ fn real(number: u64) -> f64 {
 }
 
 fn count<T>(few: &[T]) -> u32 {
-    u32::try_from(few.len()).expect("one for each algorithm or lane")
+    u32::try_from(few.len()).expect("a picture holds few of anything")
 }
 
 fn title(comparison: &Comparison) -> String {
