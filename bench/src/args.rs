@@ -14,6 +14,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
+    Adaptive,
     Decide,
     Doors {
         /// All, if none is named.
@@ -52,6 +53,7 @@ impl Args {
         }
         for word in words {
             match word.as_str() {
+                "adaptive" => args.command = Command::Adaptive,
                 "decide" => args.command = Command::Decide,
                 "doors" => args.command = Command::Doors { parts: Vec::new() },
                 "fair" => args.command = Command::Fair,
@@ -102,6 +104,7 @@ Measures Tidegate beside its peers, all in one run on one machine.
 Usage: cargo run --profile bench -p tidegate-bench -- <command> [switches]
 
 Commands:
+  adaptive Adaptive limits in virtual time, beside Vegas, Gradient2, AIMD and Envoy's gradient
   decide   Nanoseconds for one decision, and the ratio to governor's, under eight workloads
   doors    `tidegate serve` beside Redis, redis-cell and throttlecrab-server: the Redis protocol,
            HTTP and gRPC, latency at half load, quiet connections, reloads. Start it by

@@ -31,6 +31,7 @@ pub(crate) enum Unit {
     Requests,
     /// How often something happened that must not.
     Violations,
+    Seconds,
 }
 
 impl Figure {
@@ -83,6 +84,7 @@ impl fmt::Display for Unit {
             Self::Nanoseconds => "ns",
             Self::Requests => "requests",
             Self::Violations => "violations",
+            Self::Seconds => "s",
         })
     }
 }

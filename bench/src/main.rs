@@ -1,6 +1,6 @@
 //! Tidegate beside its peers: the same work, in the same run.
 //!
-//! `subject` holds what is measured, `workload` the traffic; `decide`, `doors`, `fair`,
+//! `subject` holds what is measured, `workload` the traffic; `adaptive`, `decide`, `doors`, `fair`,
 //! `layer`, `memory`, `pause` and `redis` are the commands. Start with `--help`.
 
 #![expect(
@@ -9,6 +9,7 @@
     reason = "a command that prints its findings"
 )]
 
+mod adaptive;
 mod args;
 mod decide;
 mod doors;
@@ -68,6 +69,7 @@ fn run(args: &Args) -> Result<bool> {
             layer::serve(contender)?;
             return Ok(true);
         }
+        Command::Adaptive => ("adaptive", adaptive::run_all(args.effort)),
         Command::Decide => ("decide", decide::run(args.effort)),
         Command::Doors { parts } => ("doors", doors::run(args.effort, parts)?),
         Command::Fair => ("fair", fair::run(args.effort)),

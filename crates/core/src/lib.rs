@@ -33,6 +33,7 @@
 
 extern crate alloc;
 
+pub mod adapt;
 mod algorithm;
 mod all;
 mod credits;

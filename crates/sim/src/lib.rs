@@ -1,5 +1,6 @@
 //! Tidegate in virtual time: traffic, naive oracles, conformance and pictures.
 
+pub mod adapt;
 pub mod busiest;
 pub mod chart;
 pub mod conformance;

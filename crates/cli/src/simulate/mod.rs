@@ -1,5 +1,6 @@
 //! `tidegate simulate`: algorithms against traffic, in virtual time; and what else can be shown.
 
+mod adaptive;
 mod fair;
 
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ Examples:
       how a small burst tames a token bucket
   tidegate simulate --shape noisy-tenant --tenants 50 --quota 10/s
       what one noisy tenant does to 49 quiet ones
+  tidegate simulate adaptive
+      a service that loses half its capacity, with no limit and with limits that adapt
   tidegate simulate --json --no-picture
       the numbers only, for a program
   tidegate simulate fair
@@ -126,6 +129,7 @@ pub(crate) struct Args {
 /// What else than algorithms.
 #[derive(Clone, Debug, clap::Subcommand)]
 enum What {
+    Adaptive(adaptive::Args),
     Fair(fair::Args),
 }
 
@@ -155,8 +159,10 @@ impl Default for Args {
 
 /// Runs the comparison, writes the pictures, and says what to print.
 pub(crate) fn run(args: &Args) -> Result<String, Failure> {
-    if let Some(What::Fair(args)) = &args.what {
-        return fair::run(args);
+    match &args.what {
+        Some(What::Adaptive(args)) => return adaptive::run(args),
+        Some(What::Fair(args)) => return fair::run(args),
+        None => {}
     }
     let policies = args.policies()?;
     let hold = args.hold.unwrap_or(Span::from_micros(args.quota.per().get() / 5));

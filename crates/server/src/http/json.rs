@@ -151,7 +151,7 @@ rules:
   - { name: all, key: method, limit: 2/min }
   - { name: odd, match: { path: /odd }, key: method, limit: 1/min, shadow: true }
   - { name: queue, match: { path: /wait }, key: method, limit: 1/min, algorithm: leaky-queue }
-  - { name: saved, match: { path: /saved }, key: method, limit: 9/s, credits: { for: 9s, rate: 2x } }
+  - { name: saved, match: { path: /saved }, limit: 9/s, credits: { for: 9s, rate: 2x } }
   - { name: bad, match: { path: /bad }, block: true }
 ";
         let clock = Arc::new(ManualClock::new());

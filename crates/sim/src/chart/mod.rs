@@ -4,6 +4,7 @@
 //! period, which is what a quota is about: wherever it rises above the quota, the gap is filled.
 
 mod axis;
+mod capacity;
 mod color;
 mod legend;
 mod panel;
@@ -21,6 +22,7 @@ use crate::chart::words::{grouped, period, spaced};
 use crate::report::{Comparison, Lane};
 use crate::shape::Shape;
 
+pub use self::capacity::draw_dip;
 #[cfg(feature = "png")]
 pub use self::png::{PngError, png};
 pub use self::sharing::draw_sharing;
@@ -114,7 +116,7 @@ fn real(number: u64) -> f64 {
 }
 
 fn count<T>(few: &[T]) -> u32 {
-    u32::try_from(few.len()).expect("one for each algorithm or lane")
+    u32::try_from(few.len()).expect("a picture holds few of anything")
 }
 
 fn title(comparison: &Comparison) -> String {

@@ -1,0 +1,103 @@
+//! What is heard between two beats: answers, our own queue, the host, and the service itself.
+//!
+//! A beat asks for a share to keep: the whole if all is well. The worst signal decides, and a
+//! worse signal never keeps more.
+
+use super::{Settings, Share};
+use crate::tick::{Span, Tick};
+
+/// Fewer answers than this are not a share of failures.
+const ENDED_MIN: u32 = 16;
+/// A word about load counts for so long unless it is renewed.
+const WORD_LASTS: Span = Span::from_secs(10);
+/// No single beat takes more than this share, so that one wrong signal does not stop a service.
+const CUT_MIN: Share = Share::from_percent(50);
+/// What failures and a standing queue leave.
+const CUT_HARD: Share = Share::from_percent(70);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Signals {
+    ended: u32,
+    failed: u32,
+    /// The shortest time that a request stood in our queue, if one left it.
+    waited_min: Option<Span>,
+    pressure: Option<Word>,
+    load: Option<Word>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    said: Share,
+    until: Tick,
+}
+
+impl Signals {
+    pub(super) fn waited(&mut self, waited: Span) {
+        self.waited_min = Some(self.waited_min.map_or(waited, |least| least.min(waited)));
+    }
+
+    pub(super) fn ended(&mut self, failed: bool) {
+        self.ended = self.ended.saturating_add(1);
+        self.failed = self.failed.saturating_add(failed.into());
+    }
+
+    pub(super) fn pressure(&mut self, said: Share, now: Tick) {
+        self.pressure = Some(Word { said, until: now.after(WORD_LASTS) });
+    }
+
+    pub(super) fn load(&mut self, said: Share, now: Tick) {
+        self.load = Some(Word { said, until: now.after(WORD_LASTS) });
+    }
+
+    /// Whether enough was heard to judge answers by.
+    fn is_full(&self) -> bool {
+        ENDED_MIN <= self.ended
+    }
+
+    /// What to keep of the limit: failures, pressure and load decide.
+    pub(super) fn service_cut(&self, settings: &Settings, now: Tick) -> Share {
+        let heard = |word: Option<Word>| word.filter(|word| now < word.until);
+        let pressure = heard(self.pressure).map_or(Share::NONE, |word| word.said);
+        let load = heard(self.load).map_or(Share::NONE, |word| word.said);
+        let cuts = [self.failures_cut(settings), pressure_cut(settings, pressure), load_cut(load)];
+        cuts.into_iter().min().unwrap_or(Share::WHOLE)
+    }
+
+    fn failures_cut(&self, settings: &Settings) -> Share {
+        let share = Share::of(self.failed.into(), self.ended.into());
+        if self.is_full() && settings.failures_max < share { CUT_HARD } else { Share::WHOLE }
+    }
+
+    /// What to keep of the rates: the same, and the queue that stands before the service.
+    pub(super) fn queue_cut(&self, settings: &Settings) -> Share {
+        let target = settings.queue_target.get().max(1);
+        let over = self.waited_min.unwrap_or_default().get().saturating_sub(target);
+        let half = Share::of(over, target.saturating_mul(2)).get();
+        Share::from_millionths(Share::WHOLE.get().saturating_sub(half)).max(CUT_HARD)
+    }
+
+    /// Begins another beat. What was said about load and pressure goes on, and answers are
+    /// gathered until there are enough of them.
+    pub(super) fn clear(&mut self) {
+        self.waited_min = None;
+        if self.is_full() {
+            (self.ended, self.failed) = (0, 0);
+        }
+    }
+}
+
+/// Falls evenly from the whole, at the highest pressure that is fine, to what is kept at all.
+fn pressure_cut(settings: &Settings, pressure: Share) -> Share {
+    let over = pressure.get().saturating_sub(settings.pressure_max.get());
+    let room = Share::WHOLE.get().saturating_sub(settings.pressure_max.get());
+    let lost = CUT_MIN.times(Share::of(over.into(), room.into()));
+    Share::from_millionths(Share::WHOLE.get().saturating_sub(lost.get())).max(CUT_MIN)
+}
+
+/// A service that is asked for twice what it wants is asked for half.
+fn load_cut(load: Share) -> Share {
+    if load <= Share::WHOLE {
+        return Share::WHOLE;
+    }
+    Share::of(Share::WHOLE.get().into(), load.get().into()).max(CUT_MIN)
+}
