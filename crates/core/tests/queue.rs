@@ -67,7 +67,7 @@ fn slots_never_meet_whatever_is_given_back() {
 fn the_last_slot_comes_back_and_an_earlier_one_stays_empty() {
     let policy = queue(Quota::per_second(10).burst(5));
     let (mut state, now) = (policy.fresh(), Tick::from_micros(1 << 40));
-    let mut take = |state: &mut _| policy.decide_with_receipt(state, now, 1);
+    let take = |state: &mut _| policy.decide_with_receipt(state, now, 1);
     let [_, second, third] = [0; 3].map(|_| take(&mut state).1.unwrap());
     let before = state.clone();
     policy.refund(&mut state, now, second);
