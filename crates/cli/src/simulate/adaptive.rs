@@ -46,8 +46,8 @@ pub(crate) fn run(args: &Args) -> Result<String, Failure> {
         return Ok(format!("{json:#}\n"));
     }
     let mut text = format!(
-        "A service of {} workers takes 10 ms for a request and is asked for nine tenths of what it\n\
-         can do. For ten seconds half of the workers are gone.\n\n\
+        "A service of {} workers takes 10 ms for a request and is asked for nine tenths of what\n\
+         it can do. For ten seconds half of the workers are gone.\n\n\
          \x20 before the service  latency meanwhile  served meanwhile  latency afterwards\n",
         Dip::WORKERS,
     );

@@ -23,6 +23,8 @@ const DRAIN_DEPTH: u32 = 4;
 const NOISY_DEPTH: u32 = 2;
 /// A round so far above the base is trouble.
 const TROUBLE: Ratio = Ratio(1, 3);
+/// It does not wait for more than so many latencies to see what came of a change.
+const SETTLE_MAX: u64 = 32;
 /// The latency may change by 0.7 percent from drain to drain, and by half of that in a round.
 const DRIFT_OF_DRAIN: u64 = 49;
 const DRIFT_OF_ROUND: u64 = 9;
@@ -137,8 +139,12 @@ impl Capacity {
         // In doubt, haste: a service that is overrun delivers all it can, whatever the limit.
         let haste = matches!(self.phase, Phase::Doubt { .. });
         let settled = haste || changed <= limit / 32;
-        // A pause of the service is in the latency, but need not be waited for again.
-        let latency = found.mean.latency.min(self.base().saturating_mul(3));
+        // A pause of the service is in the latency, but need not be waited for again; a queue does
+        // have to drain before a lower limit shows.
+        let latency = match self.phase {
+            Phase::Sense { .. } => found.pace.min(self.base().saturating_mul(SETTLE_MAX)),
+            _ => found.mean.latency.min(self.base().saturating_mul(3)),
+        };
         let settle = if settled { Span::ZERO } else { span_of(latency) };
         let noisy = 7 * DEVIATION_WHOLE / 100 < found.mean.variance.isqrt();
         let depth = match self.phase {
@@ -350,10 +356,12 @@ impl Capacity {
 
 /// Whether fewer in flight did not make them quicker: then nothing was queued.
 fn is_insensitive(found: Measured, then: Measured) -> bool {
-    if then.slots / 8 * 7 < found.slots {
+    let latency = found.mean.latency;
+    let rising = Ratio(3, 2).of(then.mean.latency) < latency;
+    if rising || then.slots / 8 * 7 < found.slots {
+        // Nothing to compare, or something that is still changing.
         return false;
     }
-    let latency = found.mean.latency;
     let quicker = then.mean.latency.saturating_sub(latency);
     let fewer = then.slots - found.slots;
     // A queue makes latency proportional to the slots; two fifths of that is noise.
