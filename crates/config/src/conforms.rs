@@ -115,6 +115,19 @@ rules:
   - { name: e, algorithm: concurrency, limit: 20 in flight, lease: 1min }
   - { name: f, limit: 10MB/s, unit: kB, cost: { from: response:x-bytes } }
   - { name: g, algorithm: fixed-window, limit: 5/day, time_zone: Europe/Berlin, cost: 0 }
+share:
+  - name: s
+    about: all of it
+    match: { path: /api/** }
+    capacity: 500/s
+    burst: 5
+    by: [team, client, user]
+    weight: { 1: 1, pro: 16 }
+    class: { critical: { path: /a }, high: { tier: pro }, low: [{ method: POST }] }
+    wait: 250ms
+    queue: { total: 100, each: 10 }
+    shed: true
+  - { name: 2, capacity: 100 in flight, by: ip, weight: 4 }
 headers: github
 on_store_error: closed
 nodes: 3

@@ -28,6 +28,7 @@ mod request;
 mod rule;
 mod rules;
 mod schema;
+mod share;
 mod source;
 mod stable;
 mod suggest;
@@ -47,6 +48,7 @@ pub use self::report::{Finding, Report};
 pub use self::request::{Request, Response, Sample, without_port};
 pub use self::rule::{Rule, Timed, Unit, Variant, WithoutStore};
 pub use self::rules::{Headers, Rules};
+pub use self::share::{Capacity, Share, Sharing};
 pub use self::source::{FILE_BYTES_MAX, Format};
 pub use self::suite::{Answered, Cells, Ends, Expectations, Expected, Place, Step, Suite, Test};
 

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use tidegate_core::Span;
+
 /// A request as rules see it.
 pub trait Request {
     /// Such as `GET`.
@@ -37,6 +39,11 @@ pub trait Request {
     fn cost(&self) -> Option<u32> {
         None
     }
+
+    /// For how long the caller waits for a turn; without this, for as long as the policy says.
+    fn patience(&self) -> Option<Span> {
+        None
+    }
 }
 
 /// A response as rules see it, for those that count by what came out.
@@ -58,6 +65,7 @@ pub struct Sample {
     peer: Option<IpAddr>,
     attributes: Vec<(String, String)>,
     cost: Option<u32>,
+    patience: Option<Span>,
 }
 
 impl Sample {
@@ -97,6 +105,13 @@ impl Sample {
     #[must_use]
     pub fn with_cost(mut self, cells: u32) -> Sample {
         self.cost = Some(cells);
+        self
+    }
+
+    /// The same by somebody who waits for no longer than this.
+    #[must_use]
+    pub fn with_patience(mut self, patience: impl Into<Span>) -> Sample {
+        self.patience = Some(patience.into());
         self
     }
 }
@@ -139,6 +154,10 @@ impl Request for Sample {
 
     fn cost(&self) -> Option<u32> {
         self.cost
+    }
+
+    fn patience(&self) -> Option<Span> {
+        self.patience
     }
 }
 

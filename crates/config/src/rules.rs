@@ -9,6 +9,7 @@ use crate::index::Index;
 use crate::matcher::Matcher;
 use crate::request::{Request, Response};
 use crate::rule::Rule;
+use crate::share::Share;
 
 /// The rules of a policy file, or of a folder of them.
 #[derive(Debug, Default)]
@@ -19,6 +20,7 @@ pub struct Rules {
     pub(crate) index: Index,
     pub(crate) costs: Vec<(Matcher, Cost)>,
     pub(crate) costs_index: Index,
+    pub(crate) shares: Vec<Share>,
     pub(crate) headers: Headers,
 }
 

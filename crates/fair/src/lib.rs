@@ -101,6 +101,16 @@ impl FairQueue {
         self.shared.set_policy(policy)
     }
 
+    /// Changes bounds, shedding and newest-first from now on; levels and floors stay as they are.
+    pub fn set_bounds(&self, settings: Settings) {
+        self.shared.set_bounds(settings);
+    }
+
+    /// Lets everybody pass from now on, those who wait first: what was scarce is not any more.
+    pub fn let_go(&self) {
+        self.shared.let_go();
+    }
+
     /// How many wait, how many are out, and what became of the others.
     pub fn stats(&self) -> Stats {
         self.shared.stats()

@@ -199,6 +199,15 @@ impl Shared {
         outcome
     }
 
+    pub(crate) fn set_bounds(&self, settings: Settings) {
+        self.change(|state, _| state.queue.set_bounds(settings));
+    }
+
+    /// There is no end of places from now on.
+    pub(crate) fn let_go(&self) {
+        self.change(|state, _| state.resource = Resource::in_flight(u32::MAX));
+    }
+
     pub(crate) fn stats(&self) -> Stats {
         let state = self.lock();
         let mut refused = REASONS.map(|reason| (reason, 0));

@@ -10,11 +10,12 @@ use tidegate_store::{By, Key};
 use crate::answer::Answer;
 use crate::gate::Inner;
 use crate::generation::Generation;
+use crate::turn::Turn;
 
 /// What was decided about a request.
 ///
-/// Dropping it gives back permits of concurrency rules: keep it until the work is done. What other
-/// rules charged stays charged unless it is settled otherwise.
+/// Dropping it gives back permits of concurrency rules, and its place in a share: keep it until the
+/// work is done. What other rules charged stays charged unless it is settled otherwise.
 #[derive(Debug)]
 pub struct Admission {
     pub(crate) gate: Arc<Inner>,
@@ -30,6 +31,8 @@ pub struct Admission {
     pub(crate) each: SmallVec<[Judged; 3]>,
     /// Whether it is held back: then, dropping it gives everything back.
     pub(crate) is_waiting: bool,
+    /// What came of it in a share; most have none.
+    pub(crate) turn: Option<Box<Turn>>,
 }
 
 /// Why a request was decided as it was.
@@ -37,6 +40,8 @@ pub struct Admission {
 pub enum Reason {
     /// A rule blocks it.
     Blocked,
+    /// Its limits let it pass, but its share had no turn for it in time.
+    Crowded,
     /// It was judged by the limits that are for it; if there are none, it passes.
     Judged,
     /// What identifies it is too long to be counted.

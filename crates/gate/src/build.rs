@@ -105,7 +105,7 @@ impl GateBuilder {
         };
         let restored = RestoredLimits::new(limits);
         let limits = restored.present(now);
-        let first = Generation::new(rules, (None, &limits), &store, now);
+        let first = Generation::new(rules, (None, &limits), (&store, &clock), now);
         let first = first.map_err(OpenError::Store)?;
         restored.claimed(first.claims(&limits));
         let (reloading, saving) = (Mutex::new(()), Mutex::new(()));

@@ -25,6 +25,7 @@ use crate::permits::Permits;
 use crate::renew::Renewal;
 use crate::reset::names_of;
 use crate::store::{StoreFailure, StoreRule};
+use crate::turn::Patience;
 
 /// What a limit charged in Redis.
 pub(crate) struct FleetCharged {
@@ -88,6 +89,11 @@ pub(crate) fn admit(
             }
         }
     }
+    let asking = if charges && !generation.shares.is_empty() {
+        generation.asking(&facts, &plan, Patience::Usual)
+    } else {
+        None
+    };
     let fleet = fleet.clone();
     let judges = admission.verdict.passes();
     Box::pin(async move {
@@ -101,7 +107,13 @@ pub(crate) fn admit(
         if charges {
             admission.count();
         }
-        admission
+        match asking.filter(|_| admission.verdict.passes()) {
+            None => admission,
+            Some(asking) => match Box::new(admission).turning(asking) {
+                Ok(admission) => *admission,
+                Err(turning) => *turning.await,
+            },
+        }
     })
 }
 

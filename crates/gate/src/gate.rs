@@ -18,6 +18,7 @@ use crate::plain::Book;
 use crate::restored::RestoredLimits;
 use crate::snapshot::SnapshotRestored;
 use crate::store::AnyStore;
+use crate::turn::{Patience, Turning};
 
 /// Decides about requests by a policy file. Clones are the same gate.
 #[derive(Clone, Debug)]
@@ -48,6 +49,7 @@ enum Admitting {
     #[cfg(feature = "redis")]
     Fleet(Pin<Box<dyn Future<Output = Admission> + Send>>),
     Here(Box<Admission>),
+    Turning(Box<Turning>),
 }
 
 impl Gate {
@@ -69,7 +71,14 @@ impl Gate {
 
     /// Decides about a request, and charges every limit that is for it if all let it pass.
     ///
-    /// With the store in this process the answer is there at the first poll; see [`Gate::decide`].
+    /// What passes and falls into a share of the policy waits for its turn there, for as long as
+    /// the share or [`Request::patience`] says; without one in time it is charged nothing, and
+    /// refused as [crowded](crate::Reason::Crowded). The admission has the place until it is dropped.
+    ///
+    /// With the store in this process and no turn to wait for, the answer is there at the first
+    /// poll; see [`Gate::decide`].
+    ///
+    /// [`Request::patience`]: tidegate_config::Request::patience
     pub fn admit(&self, request: &dyn Request) -> Admit {
         let generation = self.0.current.load_full();
         Admit(match &self.0.store {
@@ -77,12 +86,17 @@ impl Gate {
             AnyStore::Fleet(fleet) => {
                 Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request, true))
             }
-            AnyStore::Here(store) => Admitting::Here(self.decide_here(store, &generation, request)),
+            AnyStore::Here(store) => {
+                match self.decide_here(store, &generation, request, Patience::Usual) {
+                    Ok(admission) => Admitting::Here(admission),
+                    Err(turning) => Admitting::Turning(Box::new(turning)),
+                }
+            }
         })
     }
 
     /// What [`Gate::admit`] would answer: the same verdicts, with the numbers as they are now.
-    /// Charges and counts nothing, so there is nothing to settle either.
+    /// Charges and counts nothing, so there is nothing to settle either. Shares have no say in it.
     pub fn peek(&self, request: &dyn Request) -> Admit {
         let generation = self.0.current.load_full();
         Admit(match &self.0.store {
@@ -91,19 +105,27 @@ impl Gate {
                 Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request, false))
             }
             AnyStore::Here(store) => {
-                Admitting::Here(self.judged_here(store, &generation, request, false))
+                let now = self.0.clock.now();
+                let facts = generation.rules.facts(request, now);
+                let plan = generation.rules.plan(&facts);
+                Admitting::Here(self.judged_here(store, &generation, &plan, now, false))
             }
         })
     }
 
-    /// The same for code that is not async.
+    /// The same for code that is not async. It waits for nothing: a share that has no place free
+    /// refuses it.
     ///
     /// # Panics
     ///
     /// If states are kept in Redis: then there is something to wait for.
     pub fn decide(&self, request: &dyn Request) -> Admission {
         let store = self.0.store.here().expect("await `admit` where states are kept in Redis");
-        *self.decide_here(store, &self.0.current.load_full(), request)
+        let generation = self.0.current.load_full();
+        match self.decide_here(store, &generation, request, Patience::None) {
+            Ok(admission) => *admission,
+            Err(turning) => *turning.given_up(),
+        }
     }
 
     /// Puts other rules in force. What was consumed is kept under rules of the same name; requests
@@ -120,11 +142,13 @@ impl Gate {
         let mut is_over = before.hold();
         let now = self.0.store.now(&*self.0.clock);
         let restored = self.0.restored.present(now);
-        let next = Generation::new(rules, (Some(&before), &restored), &self.0.store, now);
+        let both = (&self.0.store, &self.0.clock);
+        let next = Generation::new(rules, (Some(&before), &restored), both, now);
         let next = Arc::new(next.map_err(OpenError::Store)?);
         *is_over = true;
         self.0.current.store(Arc::clone(&next));
         drop(is_over);
+        next.take_over_shares(&before);
         // After that: a snapshot finds them here or there.
         self.0.restored.claimed(next.claims(&restored));
         // After that: what is consumed by the old rules is not forgotten.
@@ -185,13 +209,15 @@ impl std::ops::Deref for InForce {
 }
 
 impl Admit {
-    /// The decision, if it has been made already: always so in this process.
+    /// The decision, if it has been made already: always so in this process, unless a turn has to
+    /// be waited for.
     #[inline]
     pub fn ready(self) -> Result<Box<Admission>, Admit> {
         match self.0 {
             Admitting::Here(admission) => Ok(admission),
             #[cfg(feature = "redis")]
             Admitting::Fleet(future) => Err(Admit(Admitting::Fleet(future))),
+            Admitting::Turning(turning) => Err(Admit(Admitting::Turning(turning))),
             Admitting::Done => Err(self),
         }
     }
@@ -201,15 +227,19 @@ impl Future for Admit {
     type Output = Admission;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admission> {
-        let _ = &context;
-        #[cfg(feature = "redis")]
-        if let Admitting::Fleet(future) = &mut self.0 {
-            return future.as_mut().poll(context);
+        match &mut self.0 {
+            #[cfg(feature = "redis")]
+            Admitting::Fleet(future) => return future.as_mut().poll(context),
+            Admitting::Turning(turning) => {
+                return Pin::new(&mut **turning).poll(context).map(|admission| *admission);
+            }
+            Admitting::Here(_) | Admitting::Done => {}
         }
         match std::mem::replace(&mut self.0, Admitting::Done) {
             Admitting::Here(admission) => Poll::Ready(*admission),
             #[cfg(feature = "redis")]
             Admitting::Fleet(_) => unreachable!("polled above"),
+            Admitting::Turning(_) => unreachable!("polled above"),
             Admitting::Done => panic!("polled after it was done"),
         }
     }
@@ -222,6 +252,7 @@ impl std::fmt::Debug for Admitting {
             #[cfg(feature = "redis")]
             Admitting::Fleet(_) => "asking Redis",
             Admitting::Here(_) => "decided",
+            Admitting::Turning(_) => "waiting for a turn",
         })
     }
 }

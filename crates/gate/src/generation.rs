@@ -12,15 +12,17 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_config::{Rule, Rules, Timed, Unit, Variant, WithoutStore};
 use tidegate_core::Tick;
-use tidegate_store::RestoredRule;
+use tidegate_store::{Clock, RestoredRule};
 
 use crate::counts::Counts;
+use crate::shares::Shares;
 use crate::store::{AnyStore, StoreFailure, StoreRule};
 
 /// A policy in force.
 #[derive(Debug)]
 pub(crate) struct Generation {
     pub(crate) rules: Rules,
+    pub(crate) shares: Shares,
     /// By rule, then by variant: the limits that judge together.
     limits: Vec<Vec<Limits>>,
     /// By rule.
@@ -84,7 +86,7 @@ impl Generation {
     pub(crate) fn new(
         rules: Rules,
         (before, restored): (Option<&Generation>, &[RestoredRule]),
-        store: &AnyStore,
+        (store, clock): (&AnyStore, &Arc<dyn Clock>),
         now: Tick,
     ) -> Result<Generation, StoreFailure> {
         let mut kept = restored_by_name(restored);
@@ -105,7 +107,13 @@ impl Generation {
         }
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
-        Ok(Generation { counts: counts.collect(), rules, limits, over })
+        let shares = Shares::new(&rules, before.map(|it| (&it.rules, &it.shares)), clock);
+        Ok(Generation { counts: counts.collect(), rules, shares, limits, over })
+    }
+
+    /// Puts what its shares say in force after `before`.
+    pub(crate) fn take_over_shares(&self, before: &Generation) {
+        self.shares.take_over(&self.rules, (&before.rules, &before.shares));
     }
 
     /// Keeps windows as they are until another policy is in force; see [`Over`].

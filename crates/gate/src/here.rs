@@ -10,6 +10,7 @@ use tidegate_store::{By, Charge, Key, MemoryStore};
 use crate::admission::{Admission, Charged, Judged, Reason};
 use crate::gate::Gate;
 use crate::generation::{Generation, Present};
+use crate::turn::{Patience, Turning};
 
 /// Where a limit is kept, and under which key.
 pub(crate) type Place<'g> = (Present<'g>, Key);
@@ -23,10 +24,20 @@ impl Gate {
         store: &MemoryStore,
         generation: &Arc<Generation>,
         request: &dyn Request,
-    ) -> Box<Admission> {
-        let admission = self.judged_here(store, generation, request, true);
+        patience: Patience,
+    ) -> Result<Box<Admission>, Turning> {
+        let now = self.0.clock.now();
+        let facts = generation.rules.facts(request, now);
+        let plan = generation.rules.plan(&facts);
+        let admission = self.judged_here(store, generation, &plan, now, true);
         admission.count();
-        admission
+        if generation.shares.is_empty() || !admission.verdict.passes() {
+            return Ok(admission);
+        }
+        match generation.asking(&facts, &plan, patience) {
+            Some(asking) => admission.turning(asking),
+            None => Ok(admission),
+        }
     }
 
     /// What is said of a request; whether it is charged is for the caller to say.
@@ -34,16 +45,14 @@ impl Gate {
         &self,
         store: &MemoryStore,
         generation: &Arc<Generation>,
-        request: &dyn Request,
+        plan: &Plan<'_>,
+        now: Tick,
         charges: bool,
     ) -> Box<Admission> {
-        let now = self.0.clock.now();
-        let facts = generation.rules.facts(request, now);
-        let plan = generation.rules.plan(&facts);
         // Where it will stay: it is too large to be moved about.
-        let mut admission = Box::new(self.unjudged(generation, &plan, now));
+        let mut admission = Box::new(self.unjudged(generation, plan, now));
         if admission.reason == Reason::Judged || admission.reason == Reason::Unlimited {
-            self.judge_here(store, generation, &plan, &mut admission, charges);
+            self.judge_here(store, generation, plan, &mut admission, charges);
         }
         admission
     }
@@ -73,6 +82,7 @@ impl Gate {
             by: By::Store,
             each: SmallVec::new(),
             is_waiting: false,
+            turn: None,
         }
     }
 

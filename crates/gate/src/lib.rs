@@ -36,18 +36,21 @@ mod renew;
 mod reset;
 mod restored;
 mod settle;
+mod shares;
 mod snapshot;
 mod stamp;
 mod stats;
 mod store;
 mod suite;
 mod together;
+mod turn;
 mod wait;
 
 pub use tidegate_config::{
     Attribute, Format, Headers, LoadError, Loaded, Report, Request, Response, Rule, Rules, Sample,
-    Suite, Test, Unit, WithoutStore, without_port,
+    Share, Suite, Test, Unit, WithoutStore, without_port,
 };
+pub use tidegate_fair::Reason as CrowdedBy;
 pub use tidegate_store::{By, SnapshotError};
 
 pub use crate::admission::{Admission, Reason};
@@ -61,6 +64,7 @@ pub use crate::reload::{Reloaded, Watch};
 pub use crate::renew::Renewing;
 pub use crate::reset::Resetting;
 pub use crate::settle::Settling;
+pub use crate::shares::ShareStats;
 pub use crate::snapshot::{SaveError, SnapshotProblem, SnapshotRestored, SnapshotSaved};
 pub use crate::stats::{GateStats, StoreStats};
 pub use crate::store::StoreFailure;

@@ -9,26 +9,35 @@ use crate::headers::seconds;
 /// What IANA calls a request that a quota refuses.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
+/// What IANA calls a request that there is no room for.
+const REDUCED_CAPACITY: &str =
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+
 impl Admission {
     /// The media type of [`Admission::problem`].
     pub const PROBLEM_TYPE: &'static str = "application/problem+json";
 
-    /// The status of a refusal: 429, or 403 for what is blocked, since waiting does not help there.
+    /// The status of a refusal: 429; 403 for what is blocked, since waiting does not help there;
+    /// 503 for what is crowded out, since it is the service that is at its limit, not the client.
     pub fn status(&self) -> u16 {
-        if self.reason == Reason::Blocked { 403 } else { 429 }
+        match self.reason {
+            Reason::Blocked => 403,
+            Reason::Crowded => 503,
+            _ => 429,
+        }
     }
 
     /// The body of a refusal.
     pub fn problem(&self) -> String {
         let mut fields = Map::new();
         let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-        if self.reason == Reason::Blocked {
-            put("type", json!("about:blank"));
-            put("title", json!("Blocked"));
-        } else {
-            put("type", json!(QUOTA_EXCEEDED));
-            put("title", json!("Quota exceeded"));
-        }
+        let (kind, title) = match self.reason {
+            Reason::Blocked => ("about:blank", "Blocked"),
+            Reason::Crowded => (REDUCED_CAPACITY, "Temporary reduced capacity"),
+            _ => (QUOTA_EXCEEDED, "Quota exceeded"),
+        };
+        put("type", json!(kind));
+        put("title", json!(title));
         put("status", json!(self.status()));
         put("detail", json!(self.message()));
         let mut names: Vec<String> = self.violated().map(|answer| answer.name()).collect();
@@ -45,7 +54,11 @@ impl Admission {
     }
 
     fn error(&self) -> &'static str {
-        if self.reason == Reason::Blocked { "blocked" } else { "rate_limit_exceeded" }
+        match self.reason {
+            Reason::Blocked => "blocked",
+            Reason::Crowded => "crowded",
+            _ => "rate_limit_exceeded",
+        }
     }
 
     /// What a person is told.
@@ -56,6 +69,10 @@ impl Admission {
             (Reason::TooManyLimits, _) => {
                 "more limits are for this request than can be judged together".to_owned()
             }
+            (Reason::Crowded, Verdict::Deny { retry_after }) => match seconds(retry_after).max(1) {
+                1 => "the service is busy with others: try again in 1 second".to_owned(),
+                wait => format!("the service is busy with others: try again in {wait} seconds"),
+            },
             (_, Verdict::Deny { retry_after }) => match seconds(retry_after).max(1) {
                 1 => "too many requests: try again in 1 second".to_owned(),
                 wait => format!("too many requests: try again in {wait} seconds"),

@@ -65,9 +65,9 @@ impl Admission {
         permits.filter_map(|judged| self.lapses_at(judged)).min()
     }
 
-    /// Whether it holds permits of concurrency rules.
+    /// Whether it holds permits of concurrency rules, or a place in a share.
     pub fn has_permits(&self) -> bool {
-        self.permits_lapse_at().is_some()
+        self.has_place() || self.permits_lapse_at().is_some()
     }
 
     fn lapses_at(&self, judged: &Judged) -> Option<Tick> {

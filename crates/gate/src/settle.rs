@@ -22,7 +22,7 @@ pub struct Settling {
 impl Admission {
     /// Whether the response has a say in what was charged.
     pub fn is_open(&self) -> bool {
-        self.each.iter().any(|judged| judged.is_open)
+        self.each.iter().any(|judged| judged.is_open) || self.has_open_turn()
     }
 
     /// Charges what the response says, where a rule asks for it: failed logins count, cached
@@ -57,6 +57,7 @@ impl Admission {
         wish: impl Fn(&Answer<'_>) -> Option<u32>,
     ) -> Settling {
         let mut later = Settling::default();
+        self.adjust_turn(response, &wish);
         for index in 0..self.each.len() {
             let judged = &self.each[index];
             // Permits stay: they are held, not spent.
@@ -80,7 +81,7 @@ impl Admission {
         judged.is_open.then(|| rules.settled(rule, self.route_cost, response))?
     }
 
-    /// Gives back permits of concurrency rules before this is dropped.
+    /// Gives back permits of concurrency rules, and its place in a share, before this is dropped.
     pub fn release(&mut self) {
         self.give_back(false);
     }
@@ -135,6 +136,7 @@ impl Admission {
 
     /// Gives back permits, or all of it.
     pub(crate) fn give_back(&mut self, all: bool) {
+        self.leave();
         let (gate, generation) = (&*self.gate, &*self.generation);
         for judged in &mut self.each {
             if !all && !judged.is_permit {

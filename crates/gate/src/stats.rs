@@ -3,6 +3,7 @@
 use tidegate_store::MemoryStats;
 
 use crate::gate::Gate;
+use crate::shares::ShareStats;
 use crate::store::AnyStore;
 
 #[cfg(feature = "redis")]
@@ -28,6 +29,9 @@ pub struct GateStats {
     pub forgotten: u64,
     /// What was seen of Redis; nothing where states are kept in this process.
     pub store: Option<StoreStats>,
+    /// What tenants share, in the order of the policy. Every process has shares of its own, also
+    /// where states are in Redis.
+    pub shares: Vec<ShareStats>,
 }
 
 impl Gate {
@@ -40,6 +44,6 @@ impl Gate {
             AnyStore::Here(store) => (store.stats(), None),
         };
         let MemoryStats { keys, bytes, evictions, forgotten, .. } = memory;
-        GateStats { keys, bytes, evictions, forgotten, store }
+        GateStats { keys, bytes, evictions, forgotten, store, shares: self.share_stats() }
     }
 }

@@ -148,6 +148,7 @@ pub const fn verdict_name(verdict: Verdict) -> &'static str {
 pub(crate) const fn reason_name(reason: Reason) -> &'static str {
     match reason {
         Reason::Blocked => "blocked",
+        Reason::Crowded => "crowded",
         Reason::Judged => "judged",
         Reason::KeyTooLong => "key-too-long",
         Reason::TooManyLimits => "too-many-limits",

@@ -8,6 +8,8 @@ use tidegate_gate::{Admission, Reason};
 const PERMISSION_DENIED: &str = "7";
 /// `RESOURCE_EXHAUSTED`
 const RESOURCE_EXHAUSTED: &str = "8";
+/// `UNAVAILABLE`
+const UNAVAILABLE: &str = "14";
 
 /// Whether a request is a call of gRPC; if so, the media type of its answer.
 pub(crate) fn media_type(headers: &HeaderMap) -> Option<HeaderValue> {
@@ -23,8 +25,11 @@ pub(crate) fn media_type(headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// Adds status and message.
 pub(crate) fn write(admission: &Admission, media_type: HeaderValue, headers: &mut HeaderMap) {
-    let status =
-        if admission.reason() == Reason::Blocked { PERMISSION_DENIED } else { RESOURCE_EXHAUSTED };
+    let status = match admission.reason() {
+        Reason::Blocked => PERMISSION_DENIED,
+        Reason::Crowded => UNAVAILABLE,
+        _ => RESOURCE_EXHAUSTED,
+    };
     headers.insert(header::CONTENT_TYPE, media_type);
     headers.insert(HeaderName::from_static("grpc-status"), HeaderValue::from_static(status));
     if let Ok(message) = HeaderValue::try_from(encoded(&admission.message())) {

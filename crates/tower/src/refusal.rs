@@ -24,7 +24,7 @@ impl<'a> Refusal<'a> {
         self.admission
     }
 
-    /// 429, or 403 for what a rule blocks.
+    /// 429; 403 for what a rule blocks; 503 for what a share has no turn for.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.admission.status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS)
     }

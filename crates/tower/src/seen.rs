@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Extensions, HeaderMap, Method, StatusCode, Uri, header};
+use tidegate_core::Span;
 use tidegate_gate::{Request, Response, without_port};
 
 use crate::attributes::{Attributes, Peer};
+use crate::deadline;
 
 /// All of a request but its body.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +89,10 @@ impl Request for Seen<'_> {
 
     fn attribute(&self, name: &str) -> Option<&str> {
         self.extensions.get::<Attributes>()?.get(name)
+    }
+
+    fn patience(&self) -> Option<Span> {
+        deadline::of(self.headers, self.extensions)
     }
 }
 

@@ -20,6 +20,7 @@ examples! {
     newcomers: "../examples/newcomers.rs";
     paid_tiers: "../examples/paid_tiers.rs";
     per_endpoint: "../examples/per_endpoint.rs";
+    shared_backend: "../examples/shared_backend.rs";
     smooth: "../examples/smooth.rs";
     uploads_in_flight: "../examples/uploads_in_flight.rs";
 }
@@ -208,4 +209,13 @@ fn a_route_without_the_layer_says_what_is_missing() {
     assert_eq!(reply.status(), 500);
     assert!(reply.body.contains("`TidegateLayer`"), "{}", reply.body);
     assert_eq!(server.ask("GET /optional").body, "true");
+}
+
+#[test]
+fn a_backend_is_shared_by_whoever_asks() {
+    let (server, _clock) = serve(shared_backend::POLICY, shared_backend::app);
+    let key = |name| [("x-api-key", name)];
+    for name in ["ada", "bob"] {
+        assert_eq!(server.ask_with("GET /search", &key(name)).status(), 200);
+    }
 }

@@ -107,7 +107,7 @@ impl Reading<'_> {
         self.cells(node.at, count)
     }
 
-    fn cells(&mut self, at: Span, count: u64) -> Option<u32> {
+    pub(super) fn cells(&mut self, at: Span, count: u64) -> Option<u32> {
         let cells = u32::try_from(count).ok();
         if cells.is_none() {
             let message = format!("`{count}` is more than can be counted: at most `{}`", u32::MAX);
@@ -234,7 +234,7 @@ impl Reading<'_> {
         ]))
     }
 
-    fn policy(&mut self, at: Span, kind: Kind, quota: Quota) -> Option<Policy> {
+    pub(super) fn policy(&mut self, at: Span, kind: Kind, quota: Quota) -> Option<Policy> {
         match Policy::new(kind, quota) {
             Ok(policy) => Some(policy),
             Err(error) => {

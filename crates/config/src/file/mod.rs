@@ -9,6 +9,7 @@ mod measures;
 mod outcome;
 mod overrides;
 mod rule;
+mod share;
 mod tables;
 mod tiers;
 
@@ -100,7 +101,10 @@ impl<'o> Reading<'o> {
         rules.costs = costs.flat_map(|node| self.read_costs(node)).collect();
         let lists = files.iter().filter_map(|file| file.get("rules"));
         let read: Vec<rule::Ranked> = lists.flat_map(|node| self.read_rules(node)).collect();
-        if read.is_empty() && !self.problems.is_fatal() {
+        for node in files.iter().filter_map(|file| file.get("share")) {
+            self.read_shares(node, &mut rules.shares);
+        }
+        if read.is_empty() && rules.shares.is_empty() && !self.problems.is_fatal() {
             let at = files.first().map(Fields::at).unwrap_or_default();
             let problem = self.problems.error(at, "there is no rule: nothing would be limited");
             problem.help("add one under `rules:`");

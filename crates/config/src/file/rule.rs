@@ -124,6 +124,18 @@ impl Reading<'_> {
 
     fn read_name(&mut self, fields: &Fields<'_>) -> Option<Box<str>> {
         let node = fields.required("name", &mut self.problems)?;
+        let name = self.read_plain_name(node)?;
+        if self.names.contains_key(&*name) {
+            let problem = self.problems.error(node.at, format!("two rules are called `{name}`"));
+            problem.help("give each a name of its own: what was consumed is kept under it");
+            return None;
+        }
+        self.names.insert(name.clone(), node.at);
+        Some(name)
+    }
+
+    /// A name that can stand anywhere.
+    pub(super) fn read_plain_name(&mut self, node: &Node) -> Option<Box<str>> {
         let name = node.scalar("name", &mut self.problems)?;
         let is_plain = |it: char| it.is_ascii_graphic() && !"\"\\/#=".contains(it);
         if name.is_empty() || 64 < name.len() || !name.chars().all(is_plain) {
@@ -132,12 +144,6 @@ impl Reading<'_> {
             problem.help("use up to 64 letters, digits, `-`, `_` and `.`: it stands in headers");
             return None;
         }
-        if self.names.contains_key(&*name) {
-            let problem = self.problems.error(node.at, format!("two rules are called `{name}`"));
-            problem.help("give each a name of its own: what was consumed is kept under it");
-            return None;
-        }
-        self.names.insert((*name).into(), node.at);
         Some((*name).into())
     }
 
@@ -164,7 +170,7 @@ impl Reading<'_> {
         Some(if block { Action::Block } else { Action::Unlimited })
     }
 
-    fn read_key(&mut self, node: &Node, matcher: &Matcher) -> Vec<Attribute> {
+    pub(super) fn read_key(&mut self, node: &Node, matcher: &Matcher) -> Vec<Attribute> {
         let mut key = Vec::new();
         for one in node.one_or_more() {
             let Some(attribute) = self.read_attribute(one) else { continue };
@@ -175,10 +181,10 @@ impl Reading<'_> {
                 let help = match near {
                     Some(near) => format!("did you mean `{{{near}}}`?"),
                     None => {
-                        format!("name it in the rule's `match`, as in `path: /users/{{{name}}}`")
+                        format!("name it in the `match`, as in `path: /users/{{{name}}}`")
                     }
                 };
-                let message = format!("no path of this rule has a segment `{{{name}}}`");
+                let message = format!("no path of the `match` has a segment `{{{name}}}`");
                 self.problems.error(one.at, message).help(help);
             }
             key.push(attribute);
@@ -267,7 +273,7 @@ impl Reading<'_> {
         }
     }
 
-    fn read_flag(&mut self, fields: &Fields<'_>, name: &'static str, usual: bool) -> bool {
+    pub(super) fn read_flag(&mut self, fields: &Fields<'_>, name: &'static str, usual: bool) -> bool {
         let flag = fields.get(name).and_then(|node| node.flag(name, &mut self.problems));
         flag.unwrap_or(usual)
     }

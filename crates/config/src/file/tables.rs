@@ -82,6 +82,9 @@ pub(crate) static FILE: Table = Table {
         "rules": Takes::List(&Takes::Table(&RULE)),
             "The rules, looked at from top to bottom. All that match are judged together: a \
              request passes all of them, or is charged to none.";
+        "share": Takes::List(&Takes::Table(&SHARING)),
+            "What tenants share by weight. What the rules let pass waits for its turn; the first \
+             that matches counts.";
         "headers": Takes::OneOf(&HEADERS), "Which headers tell clients about their limits.";
         "on_store_error": Takes::OneOf(&WITHOUT_STORE),
             "What rules do while Redis does not answer, unless they say so themselves: `local` \
@@ -272,5 +275,53 @@ pub(super) static RULE: Table = Table {
         "last": Takes::Flag, "Rules below do not apply to what this one matches.";
         "unlimited": Takes::Flag, "Lets pass what it matches; rules below do not apply.";
         "block": Takes::Flag, "Refuses what it matches.";
+    },
+};
+
+const CAPACITY: Takes = Takes::Form { like: &["100 in flight", "500/s"], pattern: "" };
+const WEIGHT: Takes = Takes::Count { min: 1, max: 1_000_000 };
+const WAITING: Takes = Takes::Count { min: 1, max: 16_777_216 };
+
+pub(super) static SHARING: Table = Table {
+    what: "a share",
+    about: "What is scarce, and who shares it by weight.",
+    fields: table_fields! {
+        "name": Takes::Scalar, "Its name in metrics: its queue is kept under it.";
+        "about": Takes::Text, "What it is for. Not used.";
+        "match": MATCHES, "Which requests it is for; all of them if this is missing.";
+        "capacity": CAPACITY, "How much there is: so many at a time, or so many over a time.";
+        "burst": COUNT, "For a rate: how many may start at once; as many as the rate says unless \
+             said.";
+        "by": ATTRIBUTES,
+            "Who shares: up to three attributes, from the outside in, such as organization, \
+             tenant and user.";
+        "weight": Takes::Either(&[WEIGHT, Takes::Map(&WEIGHT)]),
+            "The weight of the first name of `by`, or one for each tier; 1 unless said.";
+        "class": Takes::Table(&CLASSES), "Which requests matter more, and which less.";
+        "wait": DURATION, "The longest that a request waits for its turn; 1s unless said.";
+        "queue": Takes::Table(&QUEUE), "How many may wait.";
+        "shed": Takes::Flag,
+            "Whether a tenant whose requests have all waited for long loses its oldest, and its \
+             newest are served first.";
+    },
+};
+
+pub(super) static CLASSES: Table = Table {
+    what: "`class`",
+    about: "Which requests matter more, and which less. The first that matches counts, from the \
+        top; all others are in between.",
+    fields: table_fields! {
+        "critical": MATCHES, "What is served before everything else.";
+        "high": MATCHES, "What somebody is waiting for.";
+        "low": MATCHES, "What is served when there is time; it always gets a twentieth.";
+    },
+};
+
+pub(super) static QUEUE: Table = Table {
+    what: "`queue`",
+    about: "How many may wait.",
+    fields: table_fields! {
+        "total": WAITING, "All together; 10000 unless said.";
+        "each": WAITING, "Of one tenant, the innermost name of `by`; 1000 unless said.";
     },
 };

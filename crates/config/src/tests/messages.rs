@@ -78,11 +78,17 @@ fn every_message_is_as_it_was_read_and_found_good() {
     let tiers: Vec<String> = (0..=1_000).map(|number| format!("t{number}")).collect();
     let names: Vec<String> = (0..=256).map(|number| format!("i{number}: ip")).collect();
     let keys: Vec<String> = (0..20_000).map(|number| format!("k{number}: 1/s")).collect();
+    let shares: Vec<String> =
+        (0..=100).map(|at| format!("{{ name: s{at}, by: ip, capacity: 1/s }}")).collect();
     let rule = "{ name: a, limit: 1/s }";
     for (policy, message) in [
         (
             format!("tiers: {{ header: x, default: a, names: {tiers:?} }}\nrules: [{rule}]"),
             "error: there are more than 1000 tiers\n",
+        ),
+        (
+            format!("share: [{}]", shares.join(", ")),
+            "error: there are more than 100 shares\n",
         ),
         (
             format!("identify: {{ {} }}\nrules: [{rule}]", names.join(", ")),

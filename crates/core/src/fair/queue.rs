@@ -162,6 +162,13 @@ impl<T> Queue<T> {
         }
     }
 
+    /// Changes bounds, shedding and newest-first from now on; levels and floors stay as they are.
+    /// Where more wait than may by then, they are served, or make room for others.
+    pub fn set_bounds(&mut self, settings: Settings) {
+        let Settings { levels, floors, .. } = self.settings;
+        self.settings = Settings { levels, floors, ..settings.checked() };
+    }
+
     /// How fast requests are served at present, in cells. Without it no wait is estimated: nothing
     /// is refused for being too late, and nobody is told when to come back.
     pub fn set_rate(&mut self, rate: Option<Quota>) {

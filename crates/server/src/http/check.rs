@@ -199,7 +199,9 @@ pub(super) async fn reset(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Resu
 
 /// Writes one admission. With a receipt it is kept, so that it can be given back; where there is
 /// no room for that, the decision stands and is told without one.
-fn tell(desk: &Desk, wants_receipt: bool, admission: Admission, out: &mut Vec<u8>) {
+fn tell(desk: &Desk, wants_receipt: bool, mut admission: Admission, out: &mut Vec<u8>) {
+    // It only asked: whoever wants to keep a place acquires it.
+    admission.leave();
     if !wants_receipt || !admission.verdict().passes() {
         return json::write(out, &Answer::of(&admission), &[]);
     }

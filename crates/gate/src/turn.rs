@@ -1,0 +1,232 @@
+//! A turn in a share: asked for once the limits let a request pass, held until it is done.
+//!
+//! While it waits, the admission counts as held back: whoever goes away is charged nothing. One
+//! that gets no turn is charged nothing either, and is refused.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+
+use tidegate_config::{Facts, Plan, Response, Sharing, Unit};
+use tidegate_core::fair::Reason as Why;
+use tidegate_core::{Decision, Kind, Span, Verdict};
+use tidegate_fair::{Acquire, FairQueue, Permit, Refused};
+
+use crate::admission::{Admission, Reason};
+use crate::answer::Answer;
+use crate::generation::Generation;
+
+/// What came of a request in a share.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// The share's place in the policy.
+    share: usize,
+    /// What it is said to cost.
+    cost: u32,
+    /// Whether the response may change that.
+    is_open: bool,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Held(Permit),
+    Refused(Why),
+    /// It had a place, and gave it back.
+    Over,
+}
+
+/// A turn that is to be asked for.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    acquire: Acquire,
+    share: usize,
+    cost: u32,
+    is_open: bool,
+    /// When to try again if nobody knows.
+    wait: Span,
+}
+
+/// How long somebody waits for a turn.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Patience {
+    /// As long as the share and the request say.
+    Usual,
+    /// There is a place now, or there is none.
+    None,
+}
+
+/// A request that waits for its turn.
+#[derive(Debug)]
+pub(crate) struct Turning {
+    admission: Option<Box<Admission>>,
+    asking: Asking,
+}
+
+impl Generation {
+    /// The turn that a request has to ask for, if a share is for it.
+    pub(crate) fn asking(
+        &self,
+        facts: &Facts<'_, '_>,
+        plan: &Plan<'_>,
+        patience: Patience,
+    ) -> Option<Asking> {
+        let sharing = self.rules.sharing(facts, plan.route_cost)?;
+        let within = if patience == Patience::None { Span::ZERO } else { sharing.wait };
+        Some(Asking::new(&sharing, self.shares.queue(sharing.number)?, within))
+    }
+}
+
+impl Asking {
+    /// Asks for a turn `within` a time, in the names of those who share.
+    pub(crate) fn new(sharing: &Sharing<'_>, queue: &FairQueue, within: Span) -> Asking {
+        let Sharing { number: share, cost, is_open, .. } = *sharing;
+        let mut names = sharing.names.iter();
+        let outermost = names.next().map_or(&[][..], |name| name);
+        let ask = queue.of(outermost).weight(sharing.weight.get());
+        let ask = names.fold(ask, |ask, name| ask.then(&name[..]));
+        let acquire = ask.class(sharing.class).cost(cost).acquire(within);
+        Asking { acquire, share, cost, is_open, wait: sharing.share.wait() }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Permit, Refused>> {
+        Pin::new(&mut self.acquire).poll(context)
+    }
+}
+
+impl Admission {
+    /// The decision at once, if the turn is there at once.
+    pub(crate) fn turning(
+        mut self: Box<Admission>,
+        mut asking: Asking,
+    ) -> Result<Box<Admission>, Turning> {
+        // Whoever awaits it afterwards says whom to wake.
+        match asking.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => {
+                self.had_turn(&asking, outcome);
+                Ok(self)
+            }
+            Poll::Pending => {
+                self.is_waiting = true;
+                Err(Turning { admission: Some(self), asking })
+            }
+        }
+    }
+
+    fn had_turn(&mut self, asking: &Asking, outcome: Result<Permit, Refused>) {
+        let Asking { share, cost, is_open, wait, .. } = *asking;
+        self.is_waiting = false;
+        let state = match outcome {
+            Ok(permit) => State::Held(permit),
+            Err(refused) => {
+                self.give_back(true);
+                self.look_again();
+                self.each.iter_mut().for_each(|it| it.is_charged = false);
+                let retry_after = refused.retry_after.unwrap_or(wait).max(Span::from_micros(1));
+                self.verdict = Verdict::Deny { retry_after };
+                (self.reason, self.stopped_by) = (Reason::Crowded, None);
+                State::Refused(refused.reason)
+            }
+        };
+        self.turn = Some(Box::new(Turn { share, cost, is_open, state }));
+    }
+
+    /// The share that the request has, or had, a place in, or that had none for it.
+    pub fn share(&self) -> Option<&str> {
+        let turn = self.turn.as_ref()?;
+        self.generation.rules.shares().get(turn.share).map(tidegate_config::Share::name)
+    }
+
+    /// How long it waited for its turn; nothing if it has none.
+    pub fn waited(&self) -> Option<Span> {
+        match &self.turn.as_ref()?.state {
+            State::Held(permit) => Some(permit.waited()),
+            State::Refused(_) | State::Over => None,
+        }
+    }
+
+    /// Why its share had no place for it.
+    pub fn crowded(&self) -> Option<Why> {
+        match &self.turn.as_ref()?.state {
+            State::Refused(why) => Some(*why),
+            State::Held(_) | State::Over => None,
+        }
+    }
+
+    /// Whether it has a place in a share.
+    pub fn has_place(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| matches!(turn.state, State::Held(_)))
+    }
+
+    /// Gives its place in a share to the next before this is dropped; the tenant is charged what it
+    /// cost. What the limits charged stays.
+    pub fn leave(&mut self) {
+        if let Some(turn) = &mut self.turn
+            && let State::Held(permit) = std::mem::replace(&mut turn.state, State::Over)
+        {
+            permit.complete(turn.cost);
+        }
+    }
+
+    /// Whether the response has a say in what its turn costs.
+    pub(crate) fn has_open_turn(&self) -> bool {
+        self.has_place() && self.turn.as_ref().is_some_and(|turn| turn.is_open)
+    }
+
+    /// Notes what its turn did cost: its tenant is charged that when it is over.
+    pub(crate) fn adjust_turn(
+        &mut self,
+        response: Option<&dyn Response>,
+        wish: impl Fn(&Answer<'_>) -> Option<u32>,
+    ) {
+        if !self.has_place() {
+            return;
+        }
+        let ruled = response.filter(|_| self.has_open_turn()).and_then(|response| {
+            self.generation.rules.settled_share(self.route_cost, response)
+        });
+        let cost = ruled.or_else(|| wish(&self.answer_of_share()?));
+        if let (Some(turn), Some(cost)) = (&mut self.turn, cost) {
+            turn.cost = cost;
+        }
+    }
+
+    /// The share as if it were a limit, for whoever wishes something of each.
+    fn answer_of_share(&self) -> Option<Answer<'_>> {
+        let (verdict, cost) = (Verdict::Allow, self.turn.as_ref()?.cost);
+        Some(Answer {
+            rule: self.share()?,
+            part: "",
+            variant: "",
+            decision: Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO },
+            cost,
+            has_own_cost: false,
+            window: Span::ZERO,
+            unit: &Unit::InFlight,
+            kind: Kind::Concurrency,
+            is_shadow: false,
+            is_shown: false,
+        })
+    }
+}
+
+impl Turning {
+    /// For one that does not wait: the queue has refused it, or does so now.
+    pub(crate) fn given_up(mut self) -> Box<Admission> {
+        let mut admission = self.admission.take().expect("it has not been polled to its end");
+        let refused = Refused { reason: Why::Expired, retry_after: None };
+        admission.had_turn(&self.asking, Err(refused));
+        admission
+    }
+}
+
+impl Future for Turning {
+    type Output = Box<Admission>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Box<Admission>> {
+        let Turning { admission, asking } = &mut *self;
+        let outcome = ready!(asking.poll(context));
+        let mut admission = admission.take().expect("not polled after it was done");
+        admission.had_turn(asking, outcome);
+        Poll::Ready(admission)
+    }
+}
