@@ -34,6 +34,9 @@ where
     Ok(GovernorLayer::new(config))
 }
 
+/// A share with room for everybody: what a turn costs that nobody has to wait for.
+const SHARE: &str = "share: [{ name: all, capacity: 1000 in flight, by: [client] }]\n";
+
 /// Serves `contender` on a free port, which is printed, until the process is killed.
 pub(crate) fn serve(contender: &str) -> Result<()> {
     let app = Router::new().route("/search/things", get(answer));
@@ -42,6 +45,10 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
         "tidegate" => app.layer(TidegateLayer::new(Gate::from_text(&super::rules::policy(3))?)),
         "tidegate-none" => {
             let policy = format!("headers: none\n{}", super::rules::policy(3));
+            app.layer(TidegateLayer::new(Gate::from_text(&policy)?))
+        }
+        "tidegate-share" => {
+            let policy = format!("{}{SHARE}", super::rules::policy(3));
             app.layer(TidegateLayer::new(Gate::from_text(&policy)?))
         }
         "governor" => app.layer(governor(PeerIpKeyExtractor)?),

@@ -240,6 +240,25 @@ fn a_request_can_be_explained_in_json() {
     assert_eq!(found["rules"][1]["does"], "is-not-for-it");
 }
 
+#[test]
+fn the_share_of_a_request_is_told() {
+    let share = "share: [{ name: backend, capacity: 5 in flight, by: [header:x-org, ip], \
+        weight: 3, class: { low: { path: /export } }, wait: 2s }]\n";
+    let policy = format!("{POLICY}{share}");
+    let files = [("policy.yaml", &*policy)];
+    let request = ["check", "policy.yaml", "--request", "GET /export", "--from", "192.0.2.7"];
+    let args = [&request[..], &["--header", "x-org: acme"]].concat();
+    let output = run(&folder(&files), &args);
+    let told = "share     backend, by header:x-org = acme, then ip = 192.0.2.7, weight 3, class low, \
+        cost 1, for at most 2 s\n";
+    assert!(text(&output.stdout).contains(told), "{}", text(&output.stdout));
+    let told = json(&files, &[&args[..], &["--json"]].concat());
+    let told = told.iter().find(|it| it["type"] == "request").expect("a request");
+    let by = &told["share"]["by"];
+    assert_eq!((&by[0], &by[1]), (&"header:x-org = acme".into(), &"ip = 192.0.2.7".into()));
+    assert_eq!((&told["share"]["weight"], &told["share"]["class"]), (&3.into(), &"low".into()));
+}
+
 const TESTS: &str = "\
 policy: policy.yaml
 tests:

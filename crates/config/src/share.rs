@@ -169,11 +169,7 @@ impl Rules {
 
     /// What a request should have cost under its share, by its response: `None` if that changes
     /// nothing. `route_cost` is the plan's.
-    pub fn settled_share(
-        &self,
-        route_cost: Option<usize>,
-        response: &dyn Response,
-    ) -> Option<u32> {
+    pub fn settled_share(&self, route_cost: Option<usize>, response: &dyn Response) -> Option<u32> {
         self.costs.get(route_cost?)?.1.at_response(response)
     }
 

@@ -308,3 +308,31 @@ fn threads_never_hold_more_than_there_is_and_leave_nothing_behind() {
     let stats = queue.stats();
     assert_eq!((stats.in_flight, stats.waiting), (0, 0));
 }
+
+#[test]
+fn whoever_waits_for_what_is_scarce_no_more_passes() {
+    let second = rate(Quota::new(1, Span::from_secs(1)));
+    for (queue, clock) in [in_flight(1), second] {
+        let held = now(&queue, "a");
+        let mut crowd: Vec<Acquire> = (0..5).map(|_| waiting(&queue, "a")).collect();
+        queue.let_go();
+        let passed: Vec<Permit> = crowd.iter_mut().map(|it| poll(it).unwrap().unwrap()).collect();
+        drop((held, now(&queue, "b"), passed));
+        clock.advance(PATIENCE);
+        assert_eq!((queue.stats().waiting, queue.stats().started), (0, 7));
+    }
+}
+
+#[test]
+fn bounds_change_while_somebody_waits() {
+    let (queue, _clock) = in_flight(1);
+    let _held = now(&queue, "a");
+    let _crowd: Vec<Acquire> = (0..3).map(|_| waiting(&queue, "a")).collect();
+    queue.set_bounds(Settings { flow_requests_max: 3, levels: 3, ..Settings::default() });
+    let refused = poll(&mut queue.of("a").acquire(PATIENCE)).unwrap().unwrap_err();
+    assert_eq!(refused.reason, Reason::FlowFull);
+    let _other = waiting(&queue, "b");
+    // Levels stay as they were.
+    queue.set_bounds(Settings { flow_requests_max: 4, ..Settings::default() });
+    let _fourth = waiting(&queue, "a");
+}

@@ -181,9 +181,9 @@ impl Admission {
         if !self.has_place() {
             return;
         }
-        let ruled = response.filter(|_| self.has_open_turn()).and_then(|response| {
-            self.generation.rules.settled_share(self.route_cost, response)
-        });
+        let ruled = response
+            .filter(|_| self.has_open_turn())
+            .and_then(|response| self.generation.rules.settled_share(self.route_cost, response));
         let cost = ruled.or_else(|| wish(&self.answer_of_share()?));
         if let (Some(turn), Some(cost)) = (&mut self.turn, cost) {
             turn.cost = cost;

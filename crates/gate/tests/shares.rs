@@ -38,8 +38,8 @@ fn poll(admit: &mut Admit) -> Option<Admission> {
 }
 
 #[track_caller]
-fn now(gate: &Gate, request: &Sample) -> Box<Admission> {
-    gate.admit(request).ready().expect("there is a place")
+fn now(gate: &Gate, request: &Sample) -> Admission {
+    *gate.admit(request).ready().expect("there is a place")
 }
 
 #[track_caller]
@@ -63,7 +63,7 @@ fn refused(gate: &Gate, why: CrowdedBy) -> u64 {
 
 /// Serves one after the other; in whose name each was.
 fn served(
-    held: &mut Vec<Box<Admission>>,
+    held: &mut Vec<Admission>,
     waiting: &mut Vec<(&'static str, Admit)>,
     count: usize,
 ) -> Vec<&'static str> {
@@ -77,12 +77,12 @@ fn served(
         let (at, admission) = found.expect("somebody is next");
         assert!(admission.verdict().passes());
         served.push(waiting.remove(at).0);
-        held.push(Box::new(admission));
+        held.push(admission);
     }
     served
 }
 
-fn full(gate: &Gate) -> Vec<Box<Admission>> {
+fn full(gate: &Gate) -> Vec<Admission> {
     (0..2).map(|_| now(gate, &by("held"))).collect()
 }
 
@@ -201,7 +201,7 @@ fn a_request_takes_what_it_costs_and_its_tenant_pays_what_it_did() {
         waiting.push(("bob", waits(&gate, &by("bob"))));
     }
     drop(export);
-    let mut held: Vec<Box<Admission>> = Vec::new();
+    let mut held: Vec<Admission> = Vec::new();
     let first = served(&mut held, &mut waiting, 2);
     let next = served(&mut held, &mut waiting, 9);
     let bob = first.iter().chain(&next).filter(|name| **name == "bob").count();

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_config::{Does, Explained, Facts, Planned, Request as _, Rules, Sample, Unit};
+use tidegate_config::{Does, Explained, Facts, Planned, Request as _, Rules, Sample};
+use tidegate_config::{Sharing, Unit};
+use tidegate_core::fair::Class;
 use tidegate_core::{Kind, Span, Tick};
 use tidegate_gate::{Admission, Gate};
 use tidegate_store::{Clock as _, ManualClock, SystemClock};
@@ -20,7 +22,20 @@ pub(super) struct Seen<'s> {
     pub(super) identities: Vec<(String, Vec<String>)>,
     pub(super) tier: Option<String>,
     pub(super) rows: Vec<Row>,
+    /// The share that it waits for, if one is for it.
+    pub(super) share: Option<Shared>,
     pub(super) admission: &'s Admission,
+}
+
+/// A request's part in a share.
+pub(super) struct Shared {
+    pub(super) name: String,
+    /// In whose name it waits, from the outside in.
+    pub(super) by: Vec<String>,
+    pub(super) weight: u32,
+    pub(super) class: &'static str,
+    pub(super) cost: u32,
+    pub(super) wait: Span,
 }
 
 /// What a rule does with it.
@@ -74,6 +89,7 @@ pub(super) fn run(path: &Path, line: &str, args: &Args, says: &mut Says) -> Resu
         identities: identities(&rules, &facts),
         tier: rules.tier(&facts).map(str::to_owned),
         rows: rules.explain(&facts).iter().flat_map(|it| rows(&rules, it, now)).collect(),
+        share: rules.sharing_of(&facts).map(|sharing| shared(&rules, &sharing)),
         admission: &admission,
     };
     if says.is_json() {
@@ -125,6 +141,26 @@ fn identities(rules: &Rules, facts: &Facts<'_, '_>) -> Vec<(String, Vec<String>)
         (name.to_owned(), parts.iter().map(|part| rules.shown(part)).collect())
     };
     identities.map(shown).collect()
+}
+
+fn shared(rules: &Rules, sharing: &Sharing<'_>) -> Shared {
+    let name = |parts: &tidegate_config::Parts<'_>| {
+        let shown: Vec<String> = parts.iter().map(|part| rules.shown(part)).collect();
+        shown.join(" + ")
+    };
+    Shared {
+        name: sharing.share.name().to_owned(),
+        by: sharing.names.iter().map(name).collect(),
+        weight: sharing.weight.get(),
+        class: match sharing.class {
+            Class::Critical => "critical",
+            Class::High => "high",
+            Class::Normal => "normal",
+            Class::Low => "low",
+        },
+        cost: sharing.cost,
+        wait: sharing.wait,
+    }
 }
 
 fn rows(rules: &Rules, explained: &Explained<'_>, now: Tick) -> Vec<Row> {

@@ -8,7 +8,7 @@ use tidegate_core::Verdict;
 use tidegate_gate::{Admission, Reason};
 use tidegate_sim::chart::words::{grouped, spaced};
 
-use super::request::{Counts, Row, Seen};
+use super::request::{Counts, Row, Seen, Shared};
 
 const NOTE: &str = "* until the response says otherwise\n";
 
@@ -20,6 +20,7 @@ pub(super) fn text(seen: &Seen<'_>) -> String {
         facts.push((name, parts));
     }
     facts.extend(seen.tier.iter().map(|tier| ("tier", tier.clone())));
+    facts.extend(seen.share.iter().map(|share| ("share", share_of(share))));
     let mut told = vec![("verdict", verdict(seen.admission))];
     let mut name = "headers";
     seen.admission.fields(|field, value| {
@@ -31,6 +32,13 @@ pub(super) fn text(seen: &Seen<'_>) -> String {
     let is_open = |row: &Row| matches!(row, Row::Counts(counts) if counts.is_open);
     let note = if seen.rows.iter().any(is_open) { NOTE } else { "" };
     format!("{}\n{}{note}\n{}", labelled(&facts), table(&seen.rows), labelled(&told))
+}
+
+/// What a request waits for, and in whose name.
+fn share_of(share: &Shared) -> String {
+    let Shared { name, by, weight, class, cost, wait } = share;
+    let (by, wait) = (by.join(", then "), spaced(*wait));
+    format!("{name}, by {by}, weight {weight}, class {class}, cost {cost}, for at most {wait}")
 }
 
 /// Names, and what stands beside them.
@@ -147,6 +155,14 @@ pub(super) fn json(seen: &Seen<'_>) -> Value {
         "address": seen.address,
         "identities": identities.collect::<Map<_, _>>(),
         "tier": seen.tier,
+        "share": seen.share.as_ref().map(|share| json!({
+            "name": share.name,
+            "by": share.by,
+            "weight": share.weight,
+            "class": share.class,
+            "cost": share.cost,
+            "wait_us": share.wait.get(),
+        })),
         "rules": seen.rows.iter().map(row).collect::<Vec<_>>(),
         "verdict": word,
         "wait_us": wait.map(tidegate_core::Span::get),

@@ -273,7 +273,12 @@ impl Reading<'_> {
         }
     }
 
-    pub(super) fn read_flag(&mut self, fields: &Fields<'_>, name: &'static str, usual: bool) -> bool {
+    pub(super) fn read_flag(
+        &mut self,
+        fields: &Fields<'_>,
+        name: &'static str,
+        usual: bool,
+    ) -> bool {
         let flag = fields.get(name).and_then(|node| node.flag(name, &mut self.problems));
         flag.unwrap_or(usual)
     }

@@ -48,9 +48,9 @@ impl Reading<'_> {
         let capacity = self.read_capacity(&fields);
         let by = fields.required("by", &mut self.problems);
         let by = by.map(|node| self.read_by(node, &matcher));
-        let weights = fields.get("weight").map_or(Some(Weights::All(Weight::ONE)), |node| {
-            self.read_weights(node)
-        });
+        let weights = fields
+            .get("weight")
+            .map_or(Some(Weights::All(Weight::ONE)), |node| self.read_weights(node));
         let classes = fields.get("class").map_or(Vec::new(), |node| self.read_classes(node));
         let wait = fields.get("wait").and_then(|node| self.read_duration(node, "wait"));
         let (waiting_max, waiting_each_max) = self.read_bounds(fields.get("queue"));

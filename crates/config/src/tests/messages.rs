@@ -86,10 +86,7 @@ fn every_message_is_as_it_was_read_and_found_good() {
             format!("tiers: {{ header: x, default: a, names: {tiers:?} }}\nrules: [{rule}]"),
             "error: there are more than 1000 tiers\n",
         ),
-        (
-            format!("share: [{}]", shares.join(", ")),
-            "error: there are more than 100 shares\n",
-        ),
+        (format!("share: [{}]", shares.join(", ")), "error: there are more than 100 shares\n"),
         (
             format!("identify: {{ {} }}\nrules: [{rule}]", names.join(", ")),
             "error: `identify` has 257 names\n",

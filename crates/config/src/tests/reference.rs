@@ -137,6 +137,16 @@ fn every_example_of_the_reference_is_read() {
     assert!(20 < examples, "only {examples} examples were found");
 }
 
+#[test]
+fn the_policy_on_the_page_about_sharing_is_read() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sharing.md");
+    let text = fs::read_to_string(path).unwrap();
+    let (_, example) = text.split_once("```yaml\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let rules = crate::Rules::from_text(example).unwrap().rules;
+    assert_eq!(rules.shares().len(), 1);
+}
+
 /// What the page says of limits is so.
 #[test]
 fn every_limit_of_the_reference_is_one() {

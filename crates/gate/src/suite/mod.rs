@@ -57,7 +57,8 @@ struct Came {
 pub fn try_out(test: &Test, rules: Rules) -> Result<Vec<Unmet>, OpenError> {
     let clock = Arc::new(ManualClock::new());
     clock.advance(test.start.since(Tick::from_micros(0)));
-    let gate = Gate::builder().rules(rules.without_shares()).clock(Arc::clone(&clock) as _).open()?;
+    let gate =
+        Gate::builder().rules(rules.without_shares()).clock(Arc::clone(&clock) as _).open()?;
     let mut trial = Trial { test, gate, clock, held: BTreeMap::new(), count: 0 };
     for step in &test.steps {
         let unmet = trial.step(step);
