@@ -203,6 +203,7 @@ impl Admission {
             window: Span::ZERO,
             unit: &Unit::InFlight,
             kind: Kind::Concurrency,
+            credits: None,
             is_shadow: false,
             is_shown: false,
         })
