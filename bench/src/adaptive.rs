@@ -176,7 +176,8 @@ fn seconds(span: Span) -> f64 {
 const ABOUT: &str = "A service of a hundred workers in virtual time, asked for half as much again \
     as it can do unless it says otherwise. \
     Inflation is the mean latency inside the service divided by that behind an oracle, which \
-    always admits as many as there are workers; goodput is what was served as a share of the oracle's. \
+    always admits as many as there are workers; goodput is what was served as a share of the \
+    oracle's. \
     Settle is how long after half of the workers are gone latency and limit are within a quarter \
     of the oracle's, and goodput within a tenth, for half a second or five latencies. \
     Storm is how long after a spike of one second, with clients that time out and retry, 95 % of \

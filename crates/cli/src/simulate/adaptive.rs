@@ -51,20 +51,22 @@ pub(crate) fn run(args: &Args) -> Result<String, Failure> {
          \x20 before the service  latency meanwhile  served meanwhile  latency afterwards\n",
         Dip::WORKERS,
     );
-    for guarded in &dip.guards {
-        text += &format!(
-            "  {:18}  {:>14.1} ms  {:>14.0}/s  {:>15.1} ms\n",
-            guarded.name,
-            1e3 * guarded.latency_meanwhile(),
-            guarded.served_meanwhile(),
-            1e3 * guarded.latency_after(),
-        );
-    }
+    text.extend(dip.guards.iter().map(line));
     let pictures: Vec<String> = pictures.iter().map(|path| path.display().to_string()).collect();
     if !pictures.is_empty() {
-        text += &format!("\nThe picture is in {}.\n", pictures.join(" and "));
+        text.extend(["\nThe picture is in ", &pictures.join(" and "), ".\n"]);
     }
     Ok(text)
+}
+
+fn line(guarded: &Guarded) -> String {
+    format!(
+        "  {:18}  {:>14.1} ms  {:>14.0}/s  {:>15.1} ms\n",
+        guarded.name,
+        1e3 * guarded.latency_meanwhile(),
+        guarded.served_meanwhile(),
+        1e3 * guarded.latency_after(),
+    )
 }
 
 fn json(guarded: &Guarded) -> serde_json::Value {
