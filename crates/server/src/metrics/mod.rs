@@ -5,6 +5,7 @@
 
 mod histogram;
 mod rules;
+mod shares;
 mod spans;
 mod store;
 mod text;
@@ -105,6 +106,7 @@ impl Metrics {
         self.write_doors(&mut text);
         rules::write(&mut text, gate);
         store::write(&mut text, gate);
+        shares::write(&mut text, gate);
         self.reloads.write(
             &mut text,
             ("tidegate_reloads_total", "Policies that were put in force, or kept out."),
