@@ -1,7 +1,6 @@
 //! Turns in a share where states are in Redis: limits there, queues here.
 
 #![cfg(feature = "redis")]
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod stand;
 

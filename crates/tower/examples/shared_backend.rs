@@ -31,8 +31,7 @@ pub fn app(gate: Gate) -> Router {
 
 /// Something slow.
 async fn work() -> &'static str {
-    let slow = || std::thread::sleep(Duration::from_millis(100));
-    let _ = tokio::task::spawn_blocking(slow).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
     "done\n"
 }
 

@@ -64,12 +64,11 @@ impl Slow {
 
     /// Waits until so many requests stand in the queue.
     fn wait_for(&self, waiting: u32) {
-        let limit = std::iter::repeat_n((), 2_000);
-        for () in limit {
+        for _ in 0..20_000 {
             if self.gate.stats().shares[0].waiting == waiting {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::park_timeout(Duration::from_millis(1));
         }
         panic!("{:?}, not {waiting} waiting", self.gate.stats().shares);
     }
@@ -119,7 +118,9 @@ fn tiers_share_by_weight() {
     let pro = served.iter().filter(|name| *name == "pro").count();
     assert!((39..=41).contains(&pro), "{pro} of 50: {served:?}");
     slow.key.add_permits(200);
-    all.into_iter().chain(held).for_each(|it| assert_eq!(it.finish().status(), 200));
+    for it in all.into_iter().chain(held) {
+        assert_eq!(it.finish().status(), 200);
+    }
 }
 
 #[test]
@@ -135,7 +136,9 @@ fn whoever_hangs_up_leaves_the_queue() {
     assert_eq!(slow.serve(1), ["stays"]);
     slow.key.add_permits(10);
     assert_eq!(stays.finish().status(), 200);
-    held.into_iter().for_each(|it| assert_eq!(it.finish().status(), 200));
+    for it in held {
+        assert_eq!(it.finish().status(), 200);
+    }
     assert_eq!(slow.gate.stats().shares[0].dispatched, 3);
 }
 
