@@ -169,6 +169,7 @@ impl Admission {
         let rule = self.generation.rule(judged.rule as usize);
         let variant = &rule.variants()[judged.variant as usize];
         let timed = &variant.policies()[usize::from(judged.part)];
+        let limits = self.generation.limits(judged.rule as usize, judged.variant as usize);
         Answer {
             rule: rule.name(),
             part: timed.part(),
@@ -176,7 +177,7 @@ impl Admission {
             decision: judged.decision,
             cost: judged.cost,
             has_own_cost: judged.has_own_cost,
-            window: timed.window(),
+            window: limits[usize::from(judged.part)].window,
             credits: saved(variant.policies(), judged),
             unit: rule.unit(),
             kind: timed.kind(),
