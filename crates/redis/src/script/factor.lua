@@ -20,7 +20,10 @@ for at = 1, #known, 2 do
 end
 if ARGV[2] ~= '' and nodes < tonumber(ARGV[4]) then
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%.0f', now + ARGV[3]))
-    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+    -- As long as the longest of their leases, whoever wrote last.
+    if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[3]) then
+        redis.call('PEXPIRE', KEYS[1], ARGV[3])
+    end
 end
 if ARGV[2] ~= '' and (least == '' or tonumber(ARGV[2]) < tonumber(least)) then least = ARGV[2] end
 return least

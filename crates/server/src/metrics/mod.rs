@@ -4,6 +4,7 @@
 //! bounded: beyond so many rules, the rest is told in sum.
 
 mod histogram;
+mod load;
 mod rules;
 mod spans;
 mod store;
@@ -105,6 +106,7 @@ impl Metrics {
         self.write_doors(&mut text);
         rules::write(&mut text, gate);
         store::write(&mut text, gate);
+        load::write(&mut text, gate);
         self.reloads.write(
             &mut text,
             ("tidegate_reloads_total", "Policies that were put in force, or kept out."),
