@@ -48,6 +48,8 @@ pub(crate) struct Limit {
     pub(crate) listed: Box<str>,
     /// Its name as clients see it, in quotes.
     pub(crate) quoted: Box<str>,
+    /// The most cells at once.
+    pub(crate) cells: u32,
     /// The time in which it comes back in full.
     pub(crate) window: Span,
 }
@@ -115,13 +117,13 @@ impl Generation {
         }
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
-        let shares = Shares::new(&rules, before.map(|it| (&it.rules, &it.shares)), clock);
+        let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), clock);
         Ok(Generation { counts: counts.collect(), rules, shares, limits, over })
     }
 
     /// Puts what its shares say in force after `before`.
     pub(crate) fn take_over_shares(&self, before: &Generation) {
-        self.shares.take_over(&self.rules, (&before.rules, &before.shares));
+        self.shares.take_over(&self.rules, (&*before.rules, &before.shares));
     }
 
     /// Keeps windows as they are until another policy is in force; see [`Over`].
@@ -219,9 +221,9 @@ impl Limit {
             let (without, over) = (rule.without_store(), Arc::clone(over));
             Box::new(Calendar { window, without, share, over })
         });
-        let window = timed.window_of(&policy);
-        let (quoted, listed) = listed(rule, timed, policy.limit(), window);
-        Ok(Limit { name: name.into(), rule: made, calendar, listed, quoted, window })
+        let (cells, window) = (policy.limit(), timed.window_of(&policy));
+        let (quoted, listed) = listed(rule, timed, cells, window);
+        Ok(Limit { name: name.into(), rule: made, calendar, listed, quoted, cells, window })
     }
 
     fn present_rule(&self) -> StoreRule {
