@@ -27,6 +27,7 @@ mod report;
 mod request;
 mod rule;
 mod rules;
+mod scale;
 mod schema;
 mod share;
 mod source;

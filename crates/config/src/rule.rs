@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
 use smallvec::SmallVec;
+use tidegate_core::adapt::Share;
 use tidegate_core::{Kind, Policy, Span, Tick};
 
 use crate::attribute::Attribute;
@@ -48,6 +49,8 @@ pub(crate) struct Limit {
     /// For how many of 10,000 keys it is enforced; it is in shadow for the others.
     pub(crate) enforced: u16,
     pub(crate) without_store: WithoutStore,
+    /// The part of its limits that is left whatever the load; nothing if they stay.
+    pub(crate) adaptive: Option<Share>,
     pub(crate) is_shown: bool,
     pub(crate) unit: Unit,
 }

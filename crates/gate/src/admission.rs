@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_config::Timed;
 use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
 use tidegate_store::{By, Key};
 
 use crate::answer::Answer;
 use crate::gate::Inner;
-use crate::generation::Generation;
+use crate::generation::{Generation, Limit};
 use crate::turn::Turn;
 
 /// What was decided about a request.
@@ -169,6 +168,7 @@ impl Admission {
         let rule = self.generation.rule(judged.rule as usize);
         let variant = &rule.variants()[judged.variant as usize];
         let timed = &variant.policies()[usize::from(judged.part)];
+        let limits = self.generation.limits(judged.rule as usize, judged.variant as usize);
         Answer {
             rule: rule.name(),
             part: timed.part(),
@@ -176,8 +176,8 @@ impl Admission {
             decision: judged.decision,
             cost: judged.cost,
             has_own_cost: judged.has_own_cost,
-            window: timed.window(),
-            credits: saved(variant.policies(), judged),
+            window: limits[usize::from(judged.part)].window,
+            credits: saved(limits, judged),
             unit: rule.unit(),
             kind: timed.kind(),
             is_shadow: judged.is_shadow,
@@ -214,10 +214,9 @@ impl Admission {
 }
 
 /// What a limit has saved beyond the burst, if it saves anything: the burst is its peak's.
-fn saved(policies: &[Timed], judged: &Judged) -> Option<u32> {
-    let ([_, peak], 0) = (policies, judged.part) else { return None };
-    let burst = peak.policy(Tick::default()).limit();
-    Some(judged.decision.remaining.saturating_sub(burst))
+fn saved(limits: &[Limit], judged: &Judged) -> Option<u32> {
+    let ([_, peak], 0) = (limits, judged.part) else { return None };
+    Some(judged.decision.remaining.saturating_sub(peak.cells))
 }
 
 impl Drop for Admission {

@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use tidegate_config::{LoadError, Report, Rules};
+use tidegate_core::adapt::{Settings, SettingsError};
 use tidegate_core::{Span, Tick};
 use tidegate_store::{Clock, MemoryStore, Restored, RestoredRule, SystemClock};
 
 use crate::gate::{Gate, Inner};
 use crate::generation::Generation;
+use crate::load::Adapt;
 use crate::plain::Book;
 use crate::restored::RestoredLimits;
 use crate::snapshot::{self, SnapshotProblem, SnapshotRestored};
@@ -24,6 +26,7 @@ pub struct GateBuilder {
     memory: Option<MemoryStore>,
     clock: Option<Arc<dyn Clock>>,
     restore: Option<PathBuf>,
+    adaptive: Settings,
     #[cfg(feature = "redis")]
     fleet: Option<tidegate_redis::Fleet>,
 }
@@ -84,6 +87,12 @@ impl GateBuilder {
         self
     }
 
+    /// The bounds within which limits follow the load; see [`Gate::load`] and [`Gate::let_in`].
+    pub fn adaptive(mut self, settings: Settings) -> GateBuilder {
+        self.adaptive = settings;
+        self
+    }
+
     /// The gate, or what is wrong with its policy or its snapshot.
     pub fn open(self) -> Result<Gate, OpenError> {
         let rules = match self.policy {
@@ -105,13 +114,17 @@ impl GateBuilder {
         };
         let restored = RestoredLimits::new(limits);
         let limits = restored.present(now);
+        let adapt = Adapt::new(self.adaptive, clock.now()).map_err(OpenError::Adaptive)?;
+        adapt.look_at(clock.now());
+        let rules = (Arc::new(rules), adapt.factor());
         let first = Generation::new(rules, (None, &limits), (&store, &clock), now);
         let first = first.map_err(OpenError::Store)?;
         restored.claimed(first.claims(&limits));
         let (reloading, saving) = (Mutex::new(()), Mutex::new(()));
         let current = ArcSwap::from_pointee(first);
         let plain = Book::default();
-        let inner = Inner { current, store, clock, plain, reloading, saving, restored, began_with };
+        let inner =
+            Inner { current, store, clock, plain, adapt, reloading, saving, restored, began_with };
         Ok(Gate(Arc::new(inner)))
     }
 }
@@ -141,6 +154,8 @@ fn begin_with(path: &Path, store: AnyStore, now: Tick) -> Result<Begun, OpenErro
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
+    /// The bounds for limits that follow the load are wrong.
+    Adaptive(SettingsError),
     /// Nobody said by which policy to decide.
     NoPolicy,
     /// The policy cannot be read, or is wrong.
@@ -156,6 +171,7 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            OpenError::Adaptive(error) => error.fmt(f),
             OpenError::NoPolicy => f.write_str("there is no policy: give a file or a text"),
             OpenError::Policy(error) => error.fmt(f),
             OpenError::Snapshot(problem) => problem.fmt(f),

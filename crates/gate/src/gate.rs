@@ -14,6 +14,7 @@ use crate::build::{GateBuilder, OpenError};
 use crate::carry::Carry;
 use crate::counts::RuleCounts;
 use crate::generation::Generation;
+use crate::load::Adapt;
 use crate::plain::Book;
 use crate::restored::RestoredLimits;
 use crate::snapshot::SnapshotRestored;
@@ -30,6 +31,7 @@ pub(crate) struct Inner {
     pub(crate) store: AnyStore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) plain: Book,
+    pub(crate) adapt: Adapt,
     /// Held while a policy is put in force: one after the other.
     pub(crate) reloading: std::sync::Mutex<()>,
     /// Held while a snapshot is saved.
@@ -80,6 +82,7 @@ impl Gate {
     ///
     /// [`Request::patience`]: tidegate_config::Request::patience
     pub fn admit(&self, request: &dyn Request) -> Admit {
+        self.advance();
         let generation = self.0.current.load_full();
         Admit(match &self.0.store {
             #[cfg(feature = "redis")]
@@ -121,6 +124,7 @@ impl Gate {
     /// If states are kept in Redis: then there is something to wait for.
     pub fn decide(&self, request: &dyn Request) -> Admission {
         let store = self.0.store.here().expect("await `admit` where states are kept in Redis");
+        self.advance();
         let generation = self.0.current.load_full();
         match self.decide_here(store, &generation, request, Patience::None) {
             Ok(admission) => *admission,
@@ -136,6 +140,18 @@ impl Gate {
     /// key begins afresh under the limit that it did not have before, and a rule that comes back
     /// within its period finds what it had left there.
     pub fn replace(&self, rules: Rules) -> Result<(), OpenError> {
+        self.put(Some(Arc::new(rules)))?;
+        self.0.adapt.look_at(self.0.clock.now());
+        Ok(())
+    }
+
+    /// Puts the rules in force again, with what the load leaves of them.
+    pub(crate) fn scale(&self) -> Result<(), OpenError> {
+        self.put(None)
+    }
+
+    /// Puts other rules in force, or the same with another factor.
+    fn put(&self, rules: Option<Arc<Rules>>) -> Result<(), OpenError> {
         let _one_by_one =
             self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = self.0.current.load_full();
@@ -143,6 +159,8 @@ impl Gate {
         let now = self.0.store.now(&*self.0.clock);
         let restored = self.0.restored.present(now);
         let both = (&self.0.store, &self.0.clock);
+        let rules = rules.unwrap_or_else(|| Arc::clone(&before.rules));
+        let rules = (rules, self.0.adapt.factor());
         let next = Generation::new(rules, (Some(&before), &restored), both, now);
         let next = Arc::new(next.map_err(OpenError::Store)?);
         *is_over = true;

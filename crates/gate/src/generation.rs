@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_config::{Rule, Rules, Timed, Unit, Variant, WithoutStore};
-use tidegate_core::Tick;
+use tidegate_core::adapt::Share;
+use tidegate_core::{Span, Tick};
 use tidegate_store::{Clock, RestoredRule};
 
 use crate::counts::Counts;
@@ -21,7 +22,7 @@ use crate::store::{AnyStore, StoreFailure, StoreRule};
 /// A policy in force.
 #[derive(Debug)]
 pub(crate) struct Generation {
-    pub(crate) rules: Rules,
+    pub(crate) rules: Arc<Rules>,
     pub(crate) shares: Shares,
     /// By rule, then by variant: the limits that judge together.
     limits: Vec<Vec<Limits>>,
@@ -47,6 +48,10 @@ pub(crate) struct Limit {
     pub(crate) listed: Box<str>,
     /// Its name as clients see it, in quotes.
     pub(crate) quoted: Box<str>,
+    /// The most cells at once.
+    pub(crate) cells: u32,
+    /// The time in which it comes back in full.
+    pub(crate) window: Span,
 }
 
 /// A limit of before: what was consumed under it is kept.
@@ -64,6 +69,8 @@ type KeptByName = HashMap<String, Kept>;
 struct Calendar {
     window: ArcSwap<Window>,
     without: WithoutStore,
+    /// What the rule gives out of its limit.
+    share: Share,
     over: Over,
 }
 
@@ -82,9 +89,9 @@ pub(crate) enum Present<'g> {
 
 impl Generation {
     /// Puts `rules` in force after `before`, whose consumption is kept, and that of limits which
-    /// were restored and have not been in force yet.
+    /// were restored and have not been in force yet. Rules that give way are left `factor`.
     pub(crate) fn new(
-        rules: Rules,
+        (rules, factor): (Arc<Rules>, Share),
         (before, restored): (Option<&Generation>, &[RestoredRule]),
         (store, clock): (&AnyStore, &Arc<dyn Clock>),
         now: Tick,
@@ -98,7 +105,10 @@ impl Generation {
             let of_variant = |variant: &Variant| -> Result<Limits, StoreFailure> {
                 let policies = variant.policies().iter();
                 policies
-                    .map(|timed| Limit::new((rule, variant, timed), &kept, store, now, &over))
+                    .map(|timed| {
+                        let share = rule.share(factor);
+                        Limit::new((rule, variant, timed), share, &kept, store, (now, &over))
+                    })
                     .collect()
             };
             let variants: Result<Vec<Limits>, StoreFailure> =
@@ -107,13 +117,13 @@ impl Generation {
         }
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
-        let shares = Shares::new(&rules, before.map(|it| (&it.rules, &it.shares)), clock);
+        let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), clock);
         Ok(Generation { counts: counts.collect(), rules, shares, limits, over })
     }
 
     /// Puts what its shares say in force after `before`.
     pub(crate) fn take_over_shares(&self, before: &Generation) {
-        self.shares.take_over(&self.rules, (&before.rules, &before.shares));
+        self.shares.take_over(&self.rules, (&*before.rules, &before.shares));
     }
 
     /// Keeps windows as they are until another policy is in force; see [`Over`].
@@ -188,13 +198,13 @@ impl Generation {
 impl Limit {
     fn new(
         (rule, variant, timed): (&Rule, &Variant, &Timed),
+        share: Share,
         kept: &KeptByName,
         store: &AnyStore,
-        now: Tick,
-        over: &Over,
+        (now, over): (Tick, &Over),
     ) -> Result<Limit, StoreFailure> {
         let name = name(rule, variant, timed);
-        let policy = timed.policy(now);
+        let policy = timed.scaled(now, share);
         // Under its other name only what does not go on under its own.
         let usual = || {
             let before = kept.get(&usual_name(rule, variant, timed)?)?;
@@ -209,10 +219,11 @@ impl Limit {
         let calendar = timed.changes_at(now).map(|until| {
             let window = ArcSwap::from_pointee(Window { rule: made.clone(), until });
             let (without, over) = (rule.without_store(), Arc::clone(over));
-            Box::new(Calendar { window, without, over })
+            Box::new(Calendar { window, without, share, over })
         });
-        let (quoted, listed) = listed(rule, timed, policy.limit());
-        Ok(Limit { name: name.into(), rule: made, calendar, listed, quoted })
+        let (cells, window) = (policy.limit(), timed.window_of(&policy));
+        let (quoted, listed) = listed(rule, timed, cells, window);
+        Ok(Limit { name: name.into(), rule: made, calendar, listed, quoted, cells, window })
     }
 
     fn present_rule(&self) -> StoreRule {
@@ -246,7 +257,7 @@ impl Calendar {
         if now < present.until || *is_over {
             return present;
         }
-        let next = store.rule(name, timed.policy(now), self.without);
+        let next = store.rule(name, timed.scaled(now, self.share), self.without);
         match (next, timed.changes_at(now)) {
             (Ok(rule), Some(until)) => {
                 let next = Arc::new(Window { rule, until });
@@ -305,10 +316,10 @@ fn usual_name(rule: &Rule, variant: &Variant, timed: &Timed) -> Option<String> {
 }
 
 /// The limit's name in quotes, and with what clients are told of its quota.
-fn listed(rule: &Rule, timed: &Timed, limit: u32) -> (Box<str>, Box<str>) {
+fn listed(rule: &Rule, timed: &Timed, limit: u32, window: Span) -> (Box<str>, Box<str>) {
     let dash = if timed.part().is_empty() { "" } else { "-" };
     let quoted = format!("\"{}{dash}{}\"", rule.name(), timed.part());
-    let seconds = timed.window().get().div_ceil(1_000_000).max(1);
+    let seconds = window.get().div_ceil(1_000_000).max(1);
     let mut listed = format!("{quoted};q={limit};w={seconds}");
     match rule.unit() {
         Unit::Bytes => listed.push_str(";qu=\"content-bytes\""),

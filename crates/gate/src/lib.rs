@@ -27,6 +27,7 @@ mod generation;
 mod headers;
 mod here;
 mod later;
+mod load;
 #[cfg(feature = "redis")]
 mod permits;
 mod plain;
@@ -50,6 +51,7 @@ pub use tidegate_config::{
     Attribute, Format, Headers, LoadError, Loaded, Report, Request, Response, Rule, Rules, Sample,
     Share, Suite, Test, Unit, WithoutStore, without_port,
 };
+pub use tidegate_core::adapt;
 pub use tidegate_fair::Reason as CrowdedBy;
 pub use tidegate_store::{By, SnapshotError};
 
@@ -59,6 +61,7 @@ pub use crate::build::{GateBuilder, OpenError};
 pub use crate::counts::RuleCounts;
 pub use crate::gate::{Admit, Gate};
 pub use crate::headers::Field;
+pub use crate::load::{InFlight, Load, LoadReading, LoadRefused};
 pub use crate::plain::{DecidePlain, PlainCharge, PlainDecided, PlainLimit};
 pub use crate::reload::{Reloaded, Watch};
 pub use crate::renew::Renewing;

@@ -75,7 +75,10 @@ impl Gate {
             let files = loaded.as_ref().map_or_else(|_| Vec::new(), |loaded| loaded.files.clone());
             (loaded, files)
         };
-        Watch::start(path.as_ref(), read, move |loaded| gate.put_in_force(loaded), told)
+        let each = gate.clone();
+        let put = move |loaded| gate.put_in_force(loaded);
+        // Limits that gave way come back although nobody asks.
+        Watch::begin(path.as_ref(), read, put, told, move || each.advance())
     }
 
     fn put_in_force(&self, loaded: Result<Loaded, LoadError>) -> Reloaded {
@@ -103,6 +106,17 @@ impl Watch {
         put: impl Fn(T) -> Reloaded + Send + 'static,
         told: impl Fn(&Reloaded) + Send + 'static,
     ) -> std::io::Result<Watch> {
+        Watch::begin(path, read, put, told, || ())
+    }
+
+    /// The same; `each` is called whenever it looks.
+    fn begin<T>(
+        path: &Path,
+        read: impl Fn(&Path) -> (T, Vec<PathBuf>) + Send + 'static,
+        put: impl Fn(T) -> Reloaded + Send + 'static,
+        told: impl Fn(&Reloaded) + Send + 'static,
+        each: impl Fn() + Send + 'static,
+    ) -> std::io::Result<Watch> {
         let stop = Arc::new(Stop::default());
         let asked = Arc::new(AtomicBool::new(false));
         #[cfg(unix)]
@@ -117,7 +131,7 @@ impl Watch {
         }
         let watcher = Watcher { read, put, path, asked, seen, last, stop: Arc::clone(&stop) };
         let thread = std::thread::Builder::new().name("tidegate-reload".to_owned());
-        let thread = thread.spawn(move || watcher.run(&told))?;
+        let thread = thread.spawn(move || watcher.run(&told, &each))?;
         Ok(Watch {
             stop,
             thread: Some(thread),
@@ -152,13 +166,14 @@ fn load<T>(path: &Path, mut seen: Stamp, read: impl Fn(&Path) -> (T, Vec<PathBuf
 }
 
 impl<Read, Put> Watcher<Read, Put> {
-    fn run<T>(mut self, told: &dyn Fn(&Reloaded))
+    fn run<T>(mut self, told: &dyn Fn(&Reloaded), each: &dyn Fn())
     where
         Read: Fn(&Path) -> (T, Vec<PathBuf>),
         Put: Fn(T) -> Reloaded,
     {
         let mut read_again = READ_AGAIN;
         while self.stop.is_on_after(LOOK_EVERY) {
+            each();
             let is_asked = self.asked.swap(false, Ordering::Relaxed);
             let look = self.seen.again(&self.path, 0 < read_again);
             read_again = read_again.saturating_sub(1);

@@ -107,7 +107,7 @@ impl AnyStore {
                 Ok(StoreRule::Fleet(rule.clone()))
             }
             (AnyStore::Here(store), StoreRule::Here(rule)) => {
-                Ok(StoreRule::Here(store.change(rule, policy, now)?))
+                Ok(StoreRule::Here(store.swing(rule, policy, now)?))
             }
             #[cfg(feature = "redis")]
             _ => Err(StoreFailure("a rule of another store".into())),

@@ -191,6 +191,35 @@ fn a_quota_can_be_changed_for_ever() {
 }
 
 #[test]
+fn a_quota_that_comes_and_goes_forgets_nothing_and_uses_nothing_up() {
+    let store = MemoryStore::new();
+    let of = |kind, cells| Policy::new(kind, Quota::per_day(cells)).unwrap();
+    for kind in [Kind::TokenBucket, Kind::FixedWindow, Kind::SlidingLog] {
+        let policies: Vec<Policy> = (1..=16).map(|part| of(kind, part * 100)).collect();
+        let first = store.rule(policies[15]).unwrap();
+        let [asked, idle] = ["asked", "idle"].map(|key| store.key((kind.name(), key)).unwrap());
+        for key in [asked, idle] {
+            assert!(store.decide(&first, key, NOW, 90).verdict.passes());
+        }
+        let (mut rule, mut old) = (first.clone(), first.clone());
+        for change in 0..100_000_usize {
+            rule = store.swing(&rule, policies[change * 7 % 16], NOW).unwrap();
+            if change % 50 == 0 {
+                // By what it was a while ago, which is by now what it is by now.
+                let said = store.peek(&old, asked, NOW, 0);
+                assert_eq!((said.limit, said.remaining), (rule.policy().limit(), said.limit - 90));
+                old = rule.clone();
+            }
+        }
+        rule = store.swing(&rule, policies[15], NOW).unwrap();
+        for key in [asked, idle] {
+            assert_eq!(store.peek(&rule, key, NOW, 0).remaining, 1_510, "{kind}");
+            assert_eq!(store.peek(&first, key, NOW, 0).remaining, 1_510, "{kind}");
+        }
+    }
+}
+
+#[test]
 fn overlong_keys_are_refused_with_an_error_that_says_what_to_do() {
     let store = MemoryStore::new();
     assert!(store.key("k".repeat(4_000)).is_ok());

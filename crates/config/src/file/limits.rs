@@ -1,7 +1,7 @@
 //! `limit`, `burst`, `credits`: how much.
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Credits, Grains, Kind, Policy, Quota, Span as Time};
+use tidegate_core::{Credits, Kind, Policy, Quota, Span as Time};
 
 use super::Reading;
 use super::tables::CREDITS;
@@ -259,10 +259,6 @@ fn judged(one: Timed) -> Quotas {
 
 /// A policy with the window that clients are told: for a bucket, the time in which it fills.
 fn timed(part: &'static str, policy: Policy, per: Time) -> Timed {
-    let fills = |grains: &Grains| {
-        let burst = u128::from(grains.burst()) * u128::from(grains.cell());
-        Time::from_micros(u64::try_from(burst.div_ceil(grains.tick().into())).unwrap_or(u64::MAX))
-    };
-    let window = policy.grains().map_or(per, fills);
+    let window = policy.grains().map_or(per, crate::scale::fills);
     Timed { part, policy: When::Always(policy), window }
 }

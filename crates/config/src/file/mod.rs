@@ -1,5 +1,6 @@
 //! From what was typed to rules: each section has a file of its own.
 
+mod adaptive;
 mod costs;
 mod identify;
 mod jwt;

@@ -21,7 +21,7 @@ pub(super) struct Ranked {
 }
 
 /// What says nothing where a rule has no limit.
-const BESIDE_LIMIT: [&str; 19] = [
+const BESIDE_LIMIT: [&str; 20] = [
     "limit",
     "burst",
     "algorithm",
@@ -29,6 +29,7 @@ const BESIDE_LIMIT: [&str; 19] = [
     "key",
     "if_missing",
     "credits",
+    "adaptive",
     "time_zone",
     "lease",
     "max_wait",
@@ -230,6 +231,7 @@ impl Reading<'_> {
             cost,
             counts_when: fields.get("counts_when").and_then(|node| self.read_outcome(node)),
             enforced: self.read_enforced(fields),
+            adaptive: self.read_adaptive(fields, measures.kind),
             without_store: self.read_without_store(fields.get("on_store_error")),
             is_shown: self.read_flag(fields, "headers", true),
             unit: measures.unit,

@@ -252,6 +252,8 @@ pub(super) static RULE: Table = Table {
         "burst": Takes::Either(&[COUNT, Takes::Map(&COUNT)]),
             "How many may come at once, for buckets; or one for each tier.";
         "credits": Takes::Table(&CREDITS), "Unused quota, saved up for a burst.";
+        "adaptive": SHARE,
+            "Gives way under load: the smallest part of its limits that is left.";
         "time_zone": Takes::Form {
                 like: &["Europe/Berlin", "America/New_York", "UTC"], pattern: "" },
             "For `fixed-window`: windows are those of the calendar there.";

@@ -2,6 +2,7 @@
 //! there is trouble, slowly back when it is over. What was learned stays as it is below it.
 
 use super::Share;
+use super::signals::Heard;
 
 /// Each calm beat gives back a twentieth.
 const BACK: u32 = 20;
@@ -11,11 +12,13 @@ const BACK: u32 = 20;
 pub(super) struct Brake {
     left: Share,
     floor: Share,
+    /// What each word that still counts allows at most.
+    ceilings: [Share; 2],
 }
 
 impl Brake {
     pub(super) fn new(floor: Share) -> Brake {
-        Brake { left: Share::WHOLE, floor }
+        Brake { left: Share::WHOLE, floor, ceilings: [Share::WHOLE; 2] }
     }
 
     /// What is left, at least the floor.
@@ -23,13 +26,83 @@ impl Brake {
         self.left
     }
 
-    /// Takes one beat: down to the share `cut` of the present, or up if that is the whole.
-    pub(super) fn beat(&mut self, cut: Share) {
+    /// Takes one beat: down to the share `cut` of the present, or up if that is the whole; and no
+    /// higher than words allow.
+    ///
+    /// A word is about what was let through when it was said. So it moves the brake once, however
+    /// many beats pass until the next word: a service that reports every few seconds would
+    /// otherwise be throttled further and further for what was true before.
+    pub(super) fn beat(&mut self, cut: Share, words: [Option<Heard>; 2]) {
+        for (ceiling, word) in self.ceilings.iter_mut().zip(words) {
+            match word {
+                Some(word) if word.is_new => *ceiling = self.left.times(word.allows),
+                Some(_) => {}
+                None => *ceiling = Share::WHOLE,
+            }
+        }
         let left = if cut < Share::WHOLE {
             self.left.times(cut)
         } else {
             Share::from_millionths(self.left.get() + self.left.get() / BACK + 1)
         };
-        self.left = left.clamp(self.floor, Share::WHOLE);
+        let [pressure, load] = self.ceilings;
+        self.left = left.min(pressure).min(load).clamp(self.floor, Share::WHOLE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Controller, Settings, Share};
+    use crate::tick::{Span, Tick};
+
+    fn percent(percent: u8) -> Share {
+        Share::from_percent(percent)
+    }
+
+    /// The factor after so many beats.
+    fn after(controller: &mut Controller, now: &mut Tick, beats: u32) -> Share {
+        for _ in 0..beats {
+            *now = now.after(Span::from_millis(100));
+            controller.advance(*now);
+        }
+        controller.factor()
+    }
+
+    #[test]
+    fn a_word_moves_the_brake_once_however_many_beats_pass() {
+        let mut now = Tick::from_micros(0);
+        let mut controller = Controller::new(Settings::default(), now).unwrap();
+        controller.load(now, percent(125));
+        assert_eq!(after(&mut controller, &mut now, 1), percent(80));
+        assert_eq!(after(&mut controller, &mut now, 50), percent(80));
+        controller.load(now, percent(125));
+        assert_eq!(after(&mut controller, &mut now, 50), percent(64));
+        controller.pressure(now, percent(100));
+        assert_eq!(after(&mut controller, &mut now, 20), percent(32));
+    }
+
+    #[test]
+    fn a_service_with_room_gets_as_much_more_as_it_said_and_all_when_it_says_no_more() {
+        let mut now = Tick::from_micros(0);
+        let mut controller = Controller::new(Settings::default(), now).unwrap();
+        controller.load(now, percent(200));
+        assert_eq!(after(&mut controller, &mut now, 1), percent(50));
+        controller.load(now, percent(80));
+        assert_eq!(after(&mut controller, &mut now, 90), Share::from_millionths(625_000));
+        // The word lapses after ten seconds.
+        assert_eq!(after(&mut controller, &mut now, 40), Share::WHOLE);
+    }
+
+    #[test]
+    fn a_service_that_reports_every_five_seconds_settles_at_what_it_can_bear() {
+        let mut now = Tick::from_micros(0);
+        let mut controller = Controller::new(Settings::default(), now).unwrap();
+        for round in 0..40 {
+            // It is asked for three times what it can bear, of which the factor is let through.
+            let load = Share::from_millionths(controller.factor().get() * 3);
+            controller.load(now, load);
+            let factor = after(&mut controller, &mut now, 50);
+            assert!(round < 5 || (330_000..=335_000).contains(&factor.get()), "{round} {factor}");
+        }
     }
 }

@@ -114,7 +114,8 @@ impl Controller {
         self.advance(now);
     }
 
-    /// Hears from the service itself how loaded it is: the whole is as much as it wants. Counts
+    /// Hears from the service itself how loaded it is: the whole is as much as it wants. It is
+    /// given that share of the present: once, for no word tells of what it changed itself. Counts
     /// for ten seconds.
     pub fn load(&mut self, now: Tick, load: Share) {
         self.signals.load(load, now);
@@ -164,9 +165,10 @@ impl Controller {
         if now < self.beat_at {
             return;
         }
-        let cut = self.signals.service_cut(&self.settings, now);
-        self.limit_brake.beat(cut);
-        self.rate_brake.beat(cut.min(self.signals.queue_cut(&self.settings)));
+        let cut = self.signals.failures_cut(&self.settings);
+        let words = self.signals.words(&self.settings, now);
+        self.limit_brake.beat(cut, words);
+        self.rate_brake.beat(cut.min(self.signals.queue_cut(&self.settings)), words);
         self.signals.clear();
         self.beat_at = now.after(BEAT.max(Span::from_micros(self.latency)));
     }

@@ -29,6 +29,15 @@ pub(super) struct Signals {
 struct Word {
     said: Share,
     until: Tick,
+    /// Whether no beat has heard it yet.
+    is_new: bool,
+}
+
+/// What a word allows, of what is left when it is new.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) allows: Share,
+    pub(super) is_new: bool,
 }
 
 impl Signals {
@@ -42,11 +51,11 @@ impl Signals {
     }
 
     pub(super) fn pressure(&mut self, said: Share, now: Tick) {
-        self.pressure = Some(Word { said, until: now.after(WORD_LASTS) });
+        self.pressure = Some(Word::new(said, now));
     }
 
     pub(super) fn load(&mut self, said: Share, now: Tick) {
-        self.load = Some(Word { said, until: now.after(WORD_LASTS) });
+        self.load = Some(Word::new(said, now));
     }
 
     /// Whether enough was heard to judge answers by.
@@ -54,16 +63,18 @@ impl Signals {
         ENDED_MIN <= self.ended
     }
 
-    /// What to keep of the limit: failures, pressure and load decide.
-    pub(super) fn service_cut(&self, settings: &Settings, now: Tick) -> Share {
-        let heard = |word: Option<Word>| word.filter(|word| now < word.until);
-        let pressure = heard(self.pressure).map_or(Share::NONE, |word| word.said);
-        let load = heard(self.load).map_or(Share::NONE, |word| word.said);
-        let cuts = [self.failures_cut(settings), pressure_cut(settings, pressure), load_cut(load)];
-        cuts.into_iter().min().unwrap_or(Share::WHOLE)
+    /// What was said about pressure and load, and still counts.
+    pub(super) fn words(&self, settings: &Settings, now: Tick) -> [Option<Heard>; 2] {
+        let heard = |word: Option<Word>, allows: &dyn Fn(Share) -> Share| {
+            let Word { said, is_new, .. } = word.filter(|word| now < word.until)?;
+            Some(Heard { allows: allows(said), is_new })
+        };
+        let pressure = |said| pressure_allows(settings, said);
+        [heard(self.pressure, &pressure), heard(self.load, &load_allows)]
     }
 
-    fn failures_cut(&self, settings: &Settings) -> Share {
+    /// What failures leave.
+    pub(super) fn failures_cut(&self, settings: &Settings) -> Share {
         let share = Share::of(self.failed.into(), self.ended.into());
         if self.is_full() && settings.failures_max < share { CUT_HARD } else { Share::WHOLE }
     }
@@ -80,24 +91,35 @@ impl Signals {
     /// gathered until there are enough of them.
     pub(super) fn clear(&mut self) {
         self.waited_min = None;
+        for word in [&mut self.pressure, &mut self.load].into_iter().flatten() {
+            word.is_new = false;
+        }
         if self.is_full() {
             (self.ended, self.failed) = (0, 0);
         }
     }
 }
 
-/// Falls evenly from the whole, at the highest pressure that is fine, to what is kept at all.
-fn pressure_cut(settings: &Settings, pressure: Share) -> Share {
-    let over = pressure.get().saturating_sub(settings.pressure_max.get());
+impl Word {
+    fn new(said: Share, now: Tick) -> Word {
+        Word { said, until: now.after(WORD_LASTS), is_new: true }
+    }
+}
+
+/// Falls evenly from the whole, at the highest pressure that is fine, to what is kept at all. Below
+/// that it allows anything.
+fn pressure_allows(settings: &Settings, pressure: Share) -> Share {
+    if pressure <= settings.pressure_max {
+        return Share::from_millionths(u32::MAX);
+    }
+    let over = pressure.get() - settings.pressure_max.get();
     let room = Share::WHOLE.get().saturating_sub(settings.pressure_max.get());
     let lost = CUT_MIN.times(Share::of(over.into(), room.into()));
     Share::from_millionths(Share::WHOLE.get().saturating_sub(lost.get())).max(CUT_MIN)
 }
 
-/// A service that is asked for twice what it wants is asked for half.
-fn load_cut(load: Share) -> Share {
-    if load <= Share::WHOLE {
-        return Share::WHOLE;
-    }
+/// A service that is asked for twice what it wants is asked for half; one that is asked for half
+/// can be asked for twice as much.
+fn load_allows(load: Share) -> Share {
     Share::of(Share::WHOLE.get().into(), load.get().into()).max(CUT_MIN)
 }

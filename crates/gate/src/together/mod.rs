@@ -39,6 +39,7 @@ impl Gate {
     /// first that has this cost holds the charge, and is the one to settle, refund or drop. More
     /// than [`Rules::LIMITS_MAX`](tidegate_config::Rules::LIMITS_MAX) limits together never pass.
     pub fn admit_together(&self, requests: &[&dyn Request]) -> AdmitTogether {
+        self.advance();
         let generation = self.0.current.load_full();
         AdmitTogether(match &self.0.store {
             #[cfg(feature = "redis")]

@@ -111,7 +111,7 @@ impl SharedRule {
         let share = share(&policy, self.0.without).map_err(FleetChangeError::Quota)?;
         let mut present = self.0.present.write().unwrap_or_else(PoisonError::into_inner);
         let change = |old: &Rule| {
-            let changed = local.change(old, share, now.here).map_err(FleetChangeError::TooMany);
+            let changed = local.swing(old, share, now.here).map_err(FleetChangeError::TooMany);
             changed.map(Arc::new)
         };
         let (local, owed) = (change(&present.local)?, change(&present.owed)?);

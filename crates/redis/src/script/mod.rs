@@ -47,6 +47,10 @@ pub(crate) static DECIDE: LazyLock<Decide> = LazyLock::new(|| Decide {
 pub(crate) static CARRY: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("carry.lua")));
 
+/// Has nodes tell each other what is left of limits that follow the load.
+pub(crate) static FACTOR: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("factor.lua")));
+
 const CLOCK: &str = include_str!("clock.lua");
 
 /// The shapes: the name that each file gives its table, and the file.

@@ -3,6 +3,7 @@
 mod across;
 mod build;
 mod carry;
+mod factor;
 mod judged;
 mod renew;
 

@@ -8,6 +8,7 @@ mod check;
 mod field;
 mod forward;
 mod json;
+mod load;
 mod operate;
 mod permit;
 mod quick;

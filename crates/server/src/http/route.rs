@@ -6,7 +6,7 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::reply::{self, Problem, Reply};
-use super::{HttpDoor, body, check, forward, operate, permit};
+use super::{HttpDoor, body, check, forward, load, operate, permit};
 use crate::auth::{Role, Visitor, bearer};
 use crate::metrics::DoorName;
 use crate::trace::{Ending, Outcome, Traced};
@@ -22,6 +22,8 @@ pub(super) enum Route {
     ForwardAuth,
     Health,
     Json,
+    Load,
+    LoadPush,
     Metrics,
     OpenApi,
     Peek,
@@ -38,7 +40,7 @@ pub(super) const TOKEN_HEADER: &str = "x-tidegate-token";
 
 impl Route {
     /// By path; each with the method that it takes, where it does not take all.
-    const ALL: [(&'static str, Option<Method>, Route); 17] = [
+    const ALL: [(&'static str, Option<Method>, Route); 19] = [
         ("/v1/check", Some(Method::POST), Route::Check),
         ("/v1/peek", Some(Method::POST), Route::Peek),
         ("/v1/refund", Some(Method::POST), Route::Refund),
@@ -51,6 +53,8 @@ impl Route {
         ("/v1/reload", Some(Method::POST), Route::Reload),
         ("/v1/clock", Some(Method::GET), Route::Clock),
         ("/v1/clock", Some(Method::POST), Route::ClockAdvance),
+        ("/v1/load", Some(Method::GET), Route::Load),
+        ("/v1/load", Some(Method::PUT), Route::LoadPush),
         ("/json", Some(Method::POST), Route::Json),
         ("/metrics", Some(Method::GET), Route::Metrics),
         ("/healthz", Some(Method::GET), Route::Health),
@@ -78,7 +82,9 @@ impl Route {
     const fn role(self) -> Option<Role> {
         match self {
             Route::Health | Route::Metrics | Route::OpenApi | Route::Ready => None,
-            Route::ClockAdvance | Route::Reload | Route::Reset => Some(Role::Admin),
+            Route::ClockAdvance | Route::LoadPush | Route::Reload | Route::Reset => {
+                Some(Role::Admin)
+            }
             _ => Some(Role::Check),
         }
     }
@@ -99,6 +105,8 @@ impl Route {
             Route::Clock
             | Route::ClockAdvance
             | Route::Health
+            | Route::Load
+            | Route::LoadPush
             | Route::Metrics
             | Route::OpenApi
             | Route::Ready
@@ -149,6 +157,8 @@ impl HttpDoor {
             Route::Reload => operate::reload(&self.desk).await,
             Route::Clock => Ok(operate::clock(desk)),
             Route::ClockAdvance => operate::advance(desk, headers, &body),
+            Route::Load => Ok(load::look(desk)),
+            Route::LoadPush => load::push(desk, headers, &body),
             Route::Json => self.json(body).await,
             Route::Metrics => Ok(operate::metrics(desk)),
             Route::Health => Ok(operate::health()),

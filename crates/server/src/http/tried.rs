@@ -7,7 +7,7 @@ use http::HeaderMap;
 use tidegate_gate::Gate;
 
 use super::check::{Call, Wanted};
-use super::{body, json, operate, permit};
+use super::{body, json, load, operate, permit};
 use crate::answer::Answer;
 
 const POLICY: &str = "
@@ -33,6 +33,7 @@ pub fn read_body(bytes: &[u8]) -> Vec<&'static str> {
     }
     understood.extend(permit::understood(&headers, bytes));
     understood.extend(operate::is_advance(&headers, bytes).then_some("clock"));
+    understood.extend(load::is_load(&headers, bytes).then_some("load"));
     understood
 }
 

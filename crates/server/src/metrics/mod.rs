@@ -4,6 +4,7 @@
 //! bounded: beyond so many rules, the rest is told in sum.
 
 mod histogram;
+mod load;
 mod rules;
 mod shares;
 mod spans;
@@ -107,6 +108,7 @@ impl Metrics {
         rules::write(&mut text, gate);
         store::write(&mut text, gate);
         shares::write(&mut text, gate);
+        load::write(&mut text, gate);
         self.reloads.write(
             &mut text,
             ("tidegate_reloads_total", "Policies that were put in force, or kept out."),

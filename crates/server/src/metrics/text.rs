@@ -41,6 +41,11 @@ impl Text {
         self.line("", labels, None, &value.to_string());
     }
 
+    /// The same, of one that is no whole number.
+    pub(crate) fn number(&mut self, labels: &[(&str, &str)], value: &str) {
+        self.line("", labels, None, value);
+    }
+
     /// The values of a histogram.
     pub(crate) fn histogram(&mut self, labels: &[(&str, &str)], read: Reading<'_>) {
         let mut below = 0;

@@ -130,6 +130,15 @@ impl MemoryStore {
         self.named(|book| book.change(rule, policy, now))
     }
 
+    /// The same for a quota that comes and goes, such as one that follows the load. Of a rule with
+    /// a few policies no change is ever forgotten, however often they alternate.
+    ///
+    /// For a key that nobody asked about between a policy and its return, it is as if that had
+    /// never gone.
+    pub fn swing(&self, rule: &Rule, policy: Policy, now: Tick) -> Result<Rule, TooManyRules> {
+        self.named(|book| book.swing(rule, policy, now))
+    }
+
     /// Does what needs a new id. Once in 65,535 times that means to look which ones are free again.
     fn named(&self, name: impl Fn(&mut Book) -> Option<Rule>) -> Result<Rule, TooManyRules> {
         let write = || self.book.write().unwrap_or_else(PoisonError::into_inner);

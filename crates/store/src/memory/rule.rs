@@ -110,7 +110,8 @@ impl Rule {
     fn becomes(&self, mut next: Rule, now: Tick) -> Rule {
         let (id, policy, life) = (self.id, self.policy, Arc::clone(&self.life));
         let old = Before { id, policy, until: now, life };
-        let kept = self.before().iter().take(Rule::CHANGES_MAX - 1).cloned();
+        let others = self.before().iter().filter(|before| before.id != next.id);
+        let kept = others.take(Rule::CHANGES_MAX - 1).cloned();
         let before: Arc<[Before]> = std::iter::once(old).chain(kept).collect();
         for table in before.iter().map(|before| table_of(&before.policy)) {
             next.moved_from[table] |= table != next.table;
@@ -157,13 +158,35 @@ impl Book {
             return Some(rule);
         }
         let next = Arc::new(rule.becomes(self.add(policy)?, now));
-        for id in next.before().iter().map(|before| before.id) {
-            if let Some(entry) = self.entries.get_mut(usize::from(id) - 1) {
-                entry.next = Some(Arc::clone(&next));
-            }
+        self.lead_to(&next);
+        rule.life.changed.store(true, Ordering::Release);
+        Some((*next).clone())
+    }
+
+    /// The same for a quota that comes and goes: a policy that the rule has had goes on by its id,
+    /// so that no number of changes uses up ids, or loses sight of a state.
+    pub(super) fn swing(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Option<Rule> {
+        let rule = self.latest(rule).map_or_else(|| rule.clone(), |latest| (*latest).clone());
+        let had = rule.before().iter().find(|before| before.policy == policy);
+        let Some(id) = had.map(|before| before.id) else { return self.change(&rule, policy, now) };
+        let next = Arc::new(rule.becomes(Rule::new(id, policy), now));
+        self.lead_to(&next);
+        if let Some(entry) = self.entries.get_mut(usize::from(id) - 1) {
+            entry.life = Arc::downgrade(&next.life);
+            // Whoever asks by what it was then finds what it is now, by the same id.
+            entry.next = Some(Arc::clone(&next));
         }
         rule.life.changed.store(true, Ordering::Release);
         Some((*next).clone())
+    }
+
+    /// Has all that a rule was lead to what it is.
+    fn lead_to(&mut self, next: &Arc<Rule>) {
+        for id in next.before().iter().map(|before| before.id) {
+            if let Some(entry) = self.entries.get_mut(usize::from(id) - 1) {
+                entry.next = Some(Arc::clone(next));
+            }
+        }
     }
 
     /// What `rule` has become, if it was changed.
@@ -174,7 +197,9 @@ impl Book {
     /// What the rule of `id` has become, if it was changed.
     pub(super) fn latest_of(&self, id: RuleId) -> Option<&Arc<Rule>> {
         let mut latest = self.entry(id)?.next.as_ref()?;
-        while let Some(next) = self.entry(latest.id).and_then(|entry| entry.next.as_ref()) {
+        while let Some(next) = self.entry(latest.id).and_then(|entry| entry.next.as_ref())
+            && !Arc::ptr_eq(next, latest)
+        {
             latest = next;
         }
         Some(latest)

@@ -1,0 +1,209 @@
+//! How much of its limits a gate gives out: less under load, all of it again afterwards.
+//!
+//! A service that knows better says how loaded it is ([`Gate::load`]); an application that lets its
+//! requests in here ([`Gate::let_in`]) is judged by what comes of them. A controller makes a factor
+//! of it, and rules marked `adaptive` are scaled by that as if the policy had been reloaded.
+//!
+//! No task runs for it. Requests, words and whoever watches the policy let it go on.
+
+#[cfg(feature = "redis")]
+mod fleet;
+mod flight;
+mod sources;
+mod state;
+mod steps;
+
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use tidegate_core::adapt::{Reading, Settings, SettingsError, Share};
+use tidegate_core::{Span, Tick};
+
+pub use self::flight::InFlight;
+use self::state::{State, Step};
+use crate::gate::Gate;
+
+/// What a service says about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Load<'a> {
+    /// Who says it. A later word from the same source replaces this one.
+    pub source: &'a str,
+    /// How loaded it is: the whole is as much as it wants, more is too much.
+    pub load: Share,
+    /// For how long this counts unless it is said again; see [`Load::TTL_MAX`].
+    pub ttl: Span,
+}
+
+impl Load<'_> {
+    /// The longest that a word counts. Who is not heard of for so long may be gone.
+    pub const TTL_MAX: Span = Span::from_secs(10);
+
+    /// How many sources are kept. Who comes after that takes the place of the one that was heard
+    /// of the longest ago.
+    pub const SOURCES_MAX: usize = 1_024;
+
+    /// The longest name of a source, in bytes.
+    pub const SOURCE_BYTES_MAX: usize = 256;
+}
+
+/// Why a word about load was not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum LoadRefused {
+    /// The source has no name.
+    NoSource,
+    /// Its name is longer than [`Load::SOURCE_BYTES_MAX`].
+    SourceTooLong,
+    /// It counts for no time, or for longer than [`Load::TTL_MAX`].
+    Ttl,
+}
+
+/// How much is given out now, and why.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct LoadReading {
+    /// What is left of rules marked `adaptive`, in sixteenths: in force now.
+    pub factor: Share,
+    /// The smallest that a fleet's nodes told each other lately; the whole without one.
+    pub fleet: Share,
+    /// The highest load that counts, if a service has said one.
+    pub load: Option<Share>,
+    /// How many sources it was said by.
+    pub sources: usize,
+    /// What this node's controller has come to.
+    pub controller: Reading,
+}
+
+/// What a gate knows about load.
+#[derive(Debug)]
+pub(crate) struct Adapt {
+    /// The tick from which on there is something to do. Never, for most gates: then this is all
+    /// that a request pays for it.
+    due: AtomicU64,
+    /// The factor in force, in millionths.
+    factor: AtomicU32,
+    /// Tells nodes of a fleet apart.
+    #[cfg(feature = "redis")]
+    node: u64,
+    state: Mutex<State>,
+}
+
+impl Adapt {
+    pub(crate) fn new(settings: Settings, now: Tick) -> Result<Adapt, SettingsError> {
+        let factor = AtomicU32::new(Share::WHOLE.get());
+        let state = Mutex::new(State::new(settings, now)?);
+        Ok(Adapt {
+            due: AtomicU64::new(u64::MAX),
+            factor,
+            #[cfg(feature = "redis")]
+            node: fleet::node(),
+            state,
+        })
+    }
+
+    /// What is left of rules marked `adaptive`.
+    pub(crate) fn factor(&self) -> Share {
+        Share::from_millionths(self.factor.load(Ordering::Relaxed))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has somebody look no later than at `at`.
+    pub(crate) fn look_at(&self, at: Tick) {
+        self.due.fetch_min(at.get(), Ordering::Relaxed);
+    }
+}
+
+impl Gate {
+    /// Hears from a service how loaded it is, and says what is given out now.
+    ///
+    /// Each word moves the factor once, by what it says: a service at 125% is let 80% of what it
+    /// was let before. Say it again every few seconds, measured since; a source that is silent for
+    /// its `ttl` is forgotten, and without any the factor comes back within seconds.
+    pub fn load(&self, load: &Load<'_>) -> Result<LoadReading, LoadRefused> {
+        let now = self.0.clock.now();
+        self.0.adapt.state().hear(load, now)?;
+        self.0.adapt.look_at(now);
+        self.advance();
+        Ok(self.load_reading())
+    }
+
+    /// How much is given out now, and why.
+    pub fn load_reading(&self) -> LoadReading {
+        self.advance();
+        self.0.adapt.state().reading(self.0.adapt.factor(), self.0.clock.now())
+    }
+
+    /// Lets time pass for the factor. Requests do that as well; call it where there are none.
+    pub fn advance(&self) {
+        if self.0.adapt.due.load(Ordering::Relaxed) != u64::MAX {
+            self.advance_to(self.0.clock.now());
+        }
+    }
+
+    /// The same at a tick that has been read already.
+    #[inline]
+    pub(crate) fn advance_to(&self, now: Tick) {
+        if self.0.adapt.due.load(Ordering::Relaxed) <= now.get() {
+            self.step(now);
+        }
+    }
+
+    #[cold]
+    fn step(&self, now: Tick) {
+        let adapt = &self.0.adapt;
+        // Whoever comes second goes on: it is being seen to.
+        let Ok(mut state) = adapt.state.try_lock() else { return };
+        let shares = self.shares_factor();
+        let Step { factor, due, tells, own } = state.step(adapt.factor(), now, shares);
+        adapt.due.store(due.map_or(u64::MAX, Tick::get), Ordering::Relaxed);
+        if factor != adapt.factor() {
+            self.set_factor(factor);
+        }
+        drop(state);
+        if tells {
+            self.tell_fleet(own);
+        }
+    }
+
+    /// Puts the same rules in force with another factor.
+    fn set_factor(&self, factor: Share) {
+        let before = self.0.adapt.factor.swap(factor.get(), Ordering::Relaxed);
+        tracing::info!(%factor, before = %Share::from_millionths(before), "limits follow the load");
+        if !self.rules().are_adaptive() {
+            return;
+        }
+        if let Err(error) = self.scale() {
+            tracing::error!(%error, "limits cannot follow the load");
+        }
+    }
+
+    /// Whether a fleet is told of the factor.
+    fn shares_factor(&self) -> bool {
+        self.0.store.here().is_none() && self.rules().are_adaptive()
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[expect(clippy::unused_self, reason = "with Redis there is a fleet to tell")]
+    fn tell_fleet(&self, _own: Option<Share>) {}
+}
+
+impl std::fmt::Display for LoadRefused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LoadRefused::NoSource => f.write_str("a source has no name: give it one of its own"),
+            LoadRefused::SourceTooLong => {
+                write!(f, "the source's name is longer than {} bytes", Load::SOURCE_BYTES_MAX)
+            }
+            LoadRefused::Ttl => {
+                let most = Load::TTL_MAX;
+                write!(f, "a load counts for a time above nothing and at most {most}: renew it")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadRefused {}

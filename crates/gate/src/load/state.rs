@@ -1,0 +1,119 @@
+//! What the factor is made of: the controller, who said what, and what the fleet says.
+
+use tidegate_core::adapt::{Controller, Outcome, Settings, SettingsError, Share, Started};
+use tidegate_core::{Span, Tick};
+
+use super::sources::Sources;
+use super::steps::step_of;
+use super::{Load, LoadReading, LoadRefused};
+
+/// How often the controller is let go on.
+const BEAT: Span = Span::from_millis(100);
+
+/// How often limits change at most. A word is used up no sooner either: it tells of the limits
+/// that were in force when it was said.
+const PACE: Span = Span::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct State {
+    controller: Controller,
+    sources: Sources,
+    paced_at: Option<Tick>,
+    told_at: Option<Tick>,
+    /// The fleet's factor, and until when it counts.
+    fleet: Option<(Share, Tick)>,
+}
+
+/// What came of a step.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) factor: Share,
+    /// When to look again; nothing if nothing will have changed by itself.
+    pub(super) due: Option<Tick>,
+    /// Whether to tell the fleet.
+    pub(super) tells: bool,
+    /// This node's own factor, if it knows anything.
+    pub(super) own: Option<Share>,
+}
+
+impl State {
+    pub(super) fn new(settings: Settings, now: Tick) -> Result<State, SettingsError> {
+        let controller = Controller::new(settings, now)?;
+        let sources = Sources::default();
+        Ok(State { controller, sources, paced_at: None, told_at: None, fleet: None })
+    }
+
+    pub(super) fn hear(&mut self, load: &Load<'_>, now: Tick) -> Result<(), LoadRefused> {
+        self.sources.hear(load, now)
+    }
+
+    pub(super) fn start(&mut self, now: Tick, waited: Span) -> Option<Started> {
+        self.controller.start(now, waited)
+    }
+
+    pub(super) fn finish(&mut self, now: Tick, started: Started, outcome: Outcome) {
+        self.controller.finish(now, started, outcome);
+    }
+
+    /// What the fleet said, which counts for `lease`.
+    #[cfg(feature = "redis")]
+    pub(super) fn fleet_said(&mut self, factor: Share, until: Tick) {
+        self.fleet = Some((factor, until));
+    }
+
+    /// Lets time pass. `present` is the factor in force.
+    pub(super) fn step(&mut self, present: Share, now: Tick, shares: bool) -> Step {
+        let is_due = |last: Option<Tick>| last.is_none_or(|last| PACE <= now.since(last));
+        let somebody_left = self.sources.forget(now);
+        if somebody_left && self.sources.len() == 0 {
+            // Nobody says anything any more.
+            self.controller.load(now, Share::NONE);
+        }
+        let mut factor = present;
+        if is_due(self.paced_at) {
+            if let Some(load) = self.sources.news() {
+                self.controller.load(now, load);
+            }
+            self.controller.advance(now);
+            factor = step_of(self.controller.factor().min(self.of_fleet(now)));
+            if factor != present {
+                self.paced_at = Some(now);
+            }
+        } else {
+            self.controller.advance(now);
+        }
+        let own = self.own();
+        let tells = shares && is_due(self.told_at);
+        if tells {
+            self.told_at = Some(now);
+        }
+        let is_calm = own.is_none() && factor == Share::WHOLE && self.fleet.is_none();
+        let pause = if is_calm { PACE } else { BEAT };
+        let due = (!is_calm || shares).then(|| now.after(pause));
+        Step { factor, due, tells, own }
+    }
+
+    /// This node's own factor, if it knows anything.
+    fn own(&self) -> Option<Share> {
+        let factor = self.controller.factor();
+        let is_calm =
+            factor == Share::WHOLE && self.sources.len() == 0 && self.controller.in_flight() == 0;
+        (!is_calm).then_some(factor)
+    }
+
+    /// What the fleet's nodes said lately.
+    fn of_fleet(&mut self, now: Tick) -> Share {
+        self.fleet = self.fleet.filter(|(_, until)| now < *until);
+        self.fleet.map_or(Share::WHOLE, |(factor, _)| factor)
+    }
+
+    pub(super) fn reading(&mut self, factor: Share, now: Tick) -> LoadReading {
+        LoadReading {
+            factor,
+            fleet: self.of_fleet(now),
+            load: self.sources.worst(),
+            sources: self.sources.len(),
+            controller: self.controller.reading(),
+        }
+    }
+}

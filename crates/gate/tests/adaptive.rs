@@ -1,0 +1,182 @@
+//! Limits that follow the load: less while a service is overloaded, all of it again afterwards.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod stand;
+
+use tidegate_core::Span;
+use tidegate_gate::adapt::{Outcome, Share};
+use tidegate_gate::{Field, Gate, Load, Sample};
+use tidegate_store::ManualClock;
+
+use self::stand::{by, gate, looks, passed, replace};
+
+const POLICY: &str = "rules: [{ name: r, key: header:x-api-key, limit: 1600/h, adaptive: 25% },
+                              { name: fixed, key: header:x-api-key, limit: 3000/h }]";
+
+fn push(gate: &Gate, source: &str, percent: u32) -> Share {
+    let load = Share::from_millionths(percent * 10_000);
+    let load = Load { source, load, ttl: Span::from_secs(5) };
+    gate.load(&load).unwrap().factor
+}
+
+/// Lets time pass, with a look now and then.
+fn pass(gate: &Gate, clock: &ManualClock, seconds: u64) {
+    for _ in 0..seconds * 10 {
+        clock.advance(Span::from_millis(100));
+        gate.advance();
+    }
+}
+
+fn policy_of(gate: &Gate, request: &Sample) -> String {
+    let mut said = String::new();
+    gate.decide(request).fields(|field, value| {
+        if field == Field::RateLimitPolicy {
+            value.clone_into(&mut said);
+        }
+    });
+    said
+}
+
+#[test]
+fn only_marked_rules_give_way_and_clients_are_told() {
+    let (gate, clock) = gate(POLICY);
+    assert_eq!(looks(&gate, &by("a")), [1_600, 3_000]);
+    clock.advance(Span::from_secs(1));
+    assert_eq!(push(&gate, "s", 200), Share::from_percent(50));
+    assert_eq!(looks(&gate, &by("a")), [800, 3_000]);
+    assert!(policy_of(&gate, &by("a")).contains("\"r\";q=800;w=3600"));
+    assert!(policy_of(&gate, &by("a")).contains("\"fixed\";q=3000;w=3600"));
+}
+
+#[test]
+fn what_was_consumed_is_kept_down_and_up() {
+    for algorithm in ["token-bucket", "fixed-window", "sliding-window", "sliding-log"] {
+        let policy =
+            format!("rules: [{{ name: r, limit: 1600/h, adaptive: 10%, algorithm: {algorithm} }}]");
+        let (gate, clock) = gate(&policy);
+        assert_eq!(passed(&gate, &by("a"), 600), 600);
+        clock.advance(Span::from_millis(200));
+        push(&gate, "s", 200);
+        let left = looks(&gate, &by("a"))[0];
+        assert!((200..=202).contains(&left), "{algorithm}: {left}");
+        // Two steps below what was consumed: nothing passes, and nothing is owed for ever.
+        clock.advance(Span::from_secs(1));
+        push(&gate, "s", 200);
+        assert_eq!(passed(&gate, &by("a"), 1), 0, "{algorithm}");
+        pass(&gate, &clock, 30);
+        assert_eq!(gate.load_reading().factor, Share::WHOLE);
+        let left = looks(&gate, &by("a"))[0];
+        assert!((1_000..=1_230).contains(&left), "{algorithm}: {left}");
+    }
+}
+
+#[test]
+fn a_floor_is_a_floor_and_a_limit_is_at_least_one() {
+    let (gate, clock) = gate(
+        "tiers: { header: x-tier, default: free }
+rules: [{ name: r, key: header:x-api-key, limit: { free: 160/h, pro: 1600/h }, adaptive: 25%,
+          overrides: { big: 3200/h } },
+        { name: one, limit: 1/h, adaptive: 1%, algorithm: fixed-window }]",
+    );
+    for _ in 0..20 {
+        clock.advance(Span::from_secs(1));
+        push(&gate, "s", 900);
+    }
+    assert_eq!(gate.load_reading().factor, Share::from_millionths(62_500));
+    assert_eq!(looks(&gate, &by("a")), [40, 1]);
+    assert_eq!(looks(&gate, &by("a").with_header("x-tier", "pro")), [400, 1]);
+    assert_eq!(looks(&gate, &by("big")), [800, 1]);
+}
+
+#[test]
+fn a_pusher_that_dies_is_forgotten_and_everything_comes_back() {
+    let (gate, clock) = gate(POLICY);
+    clock.advance(Span::from_secs(1));
+    push(&gate, "s", 200);
+    pass(&gate, &clock, 4);
+    let reading = gate.load_reading();
+    assert_eq!((reading.factor, reading.sources), (Share::from_percent(50), 1));
+    pass(&gate, &clock, 1);
+    assert_eq!(gate.load_reading().sources, 0);
+    pass(&gate, &clock, 5);
+    assert_eq!(gate.load_reading().factor, Share::WHOLE);
+    assert_eq!(looks(&gate, &by("a")), [1_600, 3_000]);
+}
+
+#[test]
+fn limits_change_at_most_once_a_second_whatever_is_pushed() {
+    let (gate, clock) = gate(POLICY);
+    clock.advance(Span::from_secs(1));
+    let mut changes = 0;
+    let mut last = Share::WHOLE;
+    for round in 0..300_u32 {
+        clock.advance(Span::from_millis(20));
+        let factor = push(&gate, "s", if round % 2 == 0 { 300 } else { 10 });
+        changes += u32::from(factor != last);
+        last = factor;
+    }
+    // Six seconds.
+    assert!((1..=7).contains(&changes), "{changes}");
+}
+
+#[test]
+fn a_reload_under_load_stays_under_load() {
+    let (gate, clock) = gate(POLICY);
+    clock.advance(Span::from_secs(1));
+    push(&gate, "s", 200);
+    assert_eq!(passed(&gate, &by("a"), 100), 100);
+    replace(&gate, &POLICY.replace("1600", "3200"));
+    assert_eq!(looks(&gate, &by("a")), [1_500, 2_900]);
+    replace(&gate, &POLICY.replace(", adaptive: 25%", ""));
+    assert_eq!(looks(&gate, &by("a")), [3_000 / 2, 2_900]);
+}
+
+#[test]
+fn failures_of_requests_that_were_let_in_brake_and_refusals_do_not() {
+    let (gate, clock) = gate(POLICY);
+    for _ in 0..200 {
+        clock.advance(Span::from_millis(10));
+        if let Some(flight) = gate.let_in(Span::ZERO) {
+            flight.finish(Outcome::Failed);
+        }
+    }
+    let reading = gate.load_reading();
+    assert!(reading.factor < Share::WHOLE);
+    assert_eq!(reading.controller.in_flight, 0);
+    pass(&gate, &clock, 10);
+    // Full, and more are turned away: that is no reason to give less.
+    let held: Vec<_> = std::iter::from_fn(|| gate.let_in(Span::ZERO)).collect();
+    assert!(gate.let_in(Span::ZERO).is_none());
+    assert_eq!(gate.load_reading().controller.in_flight as usize, held.len());
+    drop(held);
+    assert_eq!(gate.load_reading().controller.in_flight, 0);
+    assert_eq!(gate.load_reading().factor, Share::WHOLE);
+}
+
+#[test]
+fn requests_alone_bring_it_back() {
+    let (gate, clock) = gate(POLICY);
+    clock.advance(Span::from_secs(1));
+    push(&gate, "s", 200);
+    for _ in 0..120 {
+        clock.advance(Span::from_millis(100));
+        let _ = gate.decide(&by("b"));
+    }
+    assert_eq!(looks(&gate, &by("a")), [1_600, 3_000]);
+}
+
+#[test]
+fn a_flapping_load_gives_nobody_a_fresh_quota() {
+    let (gate, clock) = gate("rules: [{ name: r, limit: 1600/day, adaptive: 5% }]");
+    assert_eq!(passed(&gate, &by("a"), 1_600), 1_600);
+    for round in 0..600_u32 {
+        clock.advance(Span::from_secs(1));
+        push(&gate, "s", if round % 2 == 0 { 300 } else { 10 });
+    }
+    pass(&gate, &clock, 20);
+    assert_eq!(gate.load_reading().factor, Share::WHOLE);
+    // Ten minutes of a day: at most eleven.
+    let left = looks(&gate, &by("a"))[0];
+    assert!(left <= 12, "{left}");
+}
