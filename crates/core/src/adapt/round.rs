@@ -4,6 +4,7 @@
 //! end together: a span that holds now one of their crowds and now two would measure itself.
 
 use super::estimate::Estimate;
+use super::ratio::{Ratio, scaled};
 use crate::tick::{Span, Tick};
 
 /// Fractions of a tick in which latencies are measured.
@@ -146,10 +147,12 @@ impl Round {
             return None;
         }
         let pace = (self.area.saturating_mul(TICK_PARTS) / u64::from(self.served)).max(1);
-        // Requests that started together end together: late is what this does not explain.
-        let late = self.base.saturating_mul(TICK_PARTS) / 4 * 7;
-        let overdue = OVERDUE_MIN <= self.ended && base_known && late < pace;
-        let overdue = overdue && self.base / 4 * 9 <= self.length();
+        // Requests that started together end together: after two latencies and a half, two crowds
+        // of them have ended, and each seems to have taken half as long again. Late is more.
+        let crowds = self.length() / self.base.max(1);
+        let explained = scaled(self.base * TICK_PARTS, crowds + 1, crowds);
+        let late = 2 <= crowds && Ratio(7, 6).of(explained) < pace;
+        let overdue = base_known && late && OVERDUE_MIN <= self.ended;
         if self.ended < self.needed && !overdue {
             return None;
         }
