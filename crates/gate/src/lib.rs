@@ -79,3 +79,8 @@ pub use crate::wait::Start;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/snapshots.md")]
 struct Snapshots;
+
+/// The same.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adaptive.md")]
+struct Adaptive;

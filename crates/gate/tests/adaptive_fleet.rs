@@ -117,3 +117,15 @@ async fn the_smallest_of_those_alive_counts_and_a_lease_ends_by_itself() {
     let kept = server.must(&["HLEN", "tg:{%%}factor"]).unwrap();
     assert_eq!(kept.text(), "1");
 }
+
+/// As whoever watches a policy does.
+#[tokio::test]
+async fn a_thread_without_a_runtime_tells_the_fleet_as_well() {
+    let (server, clock) = (Server::start().unwrap(), clock_at(START));
+    let (one, two) = (node(&server, &clock).await, node(&server, &clock).await);
+    clock.advance(Span::from_secs(1));
+    let told = one.clone();
+    let thread = std::thread::spawn(move || push(&told, 200, Span::from_secs(10)));
+    thread.join().unwrap();
+    until(&[&two], &clock, &two, 50).await;
+}

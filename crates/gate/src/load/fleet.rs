@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tidegate_core::Span;
 use tidegate_core::adapt::Share;
+use tokio::runtime::Handle;
 
 use crate::gate::Gate;
 use crate::store::AnyStore;
@@ -17,14 +18,25 @@ use crate::store::AnyStore;
 /// How long a node's factor counts unless it is told again: a few of the seconds in which it is.
 const LEASE: Span = Span::from_secs(5);
 
+/// Who tells the fleet.
+#[derive(Debug)]
+pub(super) struct Teller {
+    /// Tells nodes of a fleet apart.
+    node: u64,
+    runtime: Option<Handle>,
+}
+
 impl Gate {
     /// Tells the fleet, and hears from it: beside the requests, which do not wait for it.
     pub(super) fn tell_fleet(&self, own: Option<Share>) {
         let AnyStore::Fleet(fleet) = &self.0.store else { return };
-        // Without a runtime there is nobody to do it; whoever asks next may have one.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let teller = &self.0.adapt.teller;
+        // Whoever watches the policy has no runtime; the gate was opened in one.
+        let Some(runtime) = Handle::try_current().ok().or_else(|| teller.runtime.clone()) else {
+            return;
+        };
         let (store, gate) = (fleet.store().clone(), Arc::downgrade(&self.0));
-        let node = self.0.adapt.node;
+        let node = teller.node;
         runtime.spawn(async move {
             let said = store.share_factor(node, own, LEASE).await;
             let Some(gate) = gate.upgrade() else { return };
@@ -41,7 +53,10 @@ impl Gate {
     }
 }
 
-/// A number that no other node has.
-pub(super) fn node() -> u64 {
-    RandomState::new().hash_one("node")
+impl Teller {
+    pub(super) fn new() -> Teller {
+        // A number that no other node has.
+        let node = RandomState::new().hash_one("node");
+        Teller { node, runtime: Handle::try_current().ok() }
+    }
 }

@@ -83,9 +83,8 @@ pub(crate) struct Adapt {
     due: AtomicU64,
     /// The factor in force, in millionths.
     factor: AtomicU32,
-    /// Tells nodes of a fleet apart.
     #[cfg(feature = "redis")]
-    node: u64,
+    teller: fleet::Teller,
     state: Mutex<State>,
 }
 
@@ -97,7 +96,7 @@ impl Adapt {
             due: AtomicU64::new(u64::MAX),
             factor,
             #[cfg(feature = "redis")]
-            node: fleet::node(),
+            teller: fleet::Teller::new(),
             state,
         })
     }
