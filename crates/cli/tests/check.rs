@@ -249,8 +249,8 @@ fn the_share_of_a_request_is_told() {
     let request = ["check", "policy.yaml", "--request", "GET /export", "--from", "192.0.2.7"];
     let args = [&request[..], &["--header", "x-org: acme"]].concat();
     let output = run(&folder(&files), &args);
-    let told = "share     backend, by header:x-org = acme, then ip = 192.0.2.7, weight 3, class low, \
-        cost 1, for at most 2 s\n";
+    let told = "share     backend, by header:x-org = acme, then ip = 192.0.2.7, weight 3, \
+        class low, cost 1, for at most 2 s\n";
     assert!(text(&output.stdout).contains(told), "{}", text(&output.stdout));
     let told = json(&files, &[&args[..], &["--json"]].concat());
     let told = told.iter().find(|it| it["type"] == "request").expect("a request");

@@ -1,22 +1,18 @@
 //! Decisions by Redis, for a fleet: the same plan, asked there.
-//!
-//! A value that may be a secret (an API key, a cookie) is never written to Redis: its digest is.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use sha1_smol::Sha1;
 use smallvec::SmallVec;
-use tidegate_config::{Part, Planned, Request, Rules, Value};
+use tidegate_config::{Planned, Request, Rules};
 use tidegate_core::{Tick, Verdict};
-use tidegate_redis::{
-    Fleet, FleetDecided, FleetKey, FleetReceipts, KeyPart, KeyText, SharedCharge, SharedRule,
-};
+use tidegate_redis::{Fleet, FleetDecided, FleetKey, FleetReceipts, SharedCharge, SharedRule};
 use tidegate_store::By;
 
 use crate::admission::{Admission, Charged, Judged, Reason};
+use crate::fleet_key::fleet_key;
 use crate::gate::{Gate, Inner};
 use crate::generation::Generation;
 use crate::here::judged;
@@ -363,38 +359,6 @@ impl FleetCharged {
             });
         }
         // Dropped receipts give back their permits.
-    }
-}
-
-/// The key of these parts. The first is whose it is: all that is counted of somebody lives together
-/// in a cluster.
-pub(crate) fn fleet_key(parts: &[Part<'_>]) -> Result<FleetKey, tidegate_store::KeyTooLong> {
-    match parts {
-        [] => FleetKey::new("everybody"),
-        [only] => FleetKey::new(Text(only)),
-        [first, rest @ ..] => {
-            let rest: SmallVec<[Text<'_>; 4]> = rest.iter().map(Text).collect();
-            FleetKey::in_tenant(Text(first), &rest[..])
-        }
-    }
-}
-
-/// A part as it is written: its source, and its value or the digest of it.
-struct Text<'p>(&'p Part<'p>);
-
-impl KeyPart for Text<'_> {
-    fn write(&self, text: &mut KeyText) {
-        let Part { source, value } = self.0;
-        let source = source.to_string();
-        match value {
-            Value::Address(group) => (source, group.to_string()).write(text),
-            Value::Missing => source.write(text),
-            Value::Bytes(bytes) => match str::from_utf8(bytes) {
-                Ok(plain) if !self.0.source.may_be_secret() => (source, plain).write(text),
-                // Three, so that no value is taken for a digest.
-                _ => (source, "sha1", Sha1::from(bytes).digest().to_string()).write(text),
-            },
-        }
     }
 }
 

@@ -75,7 +75,8 @@ impl Gate {
     ///
     /// What passes and falls into a share of the policy waits for its turn there, for as long as
     /// the share or [`Request::patience`] says; without one in time it is charged nothing, and
-    /// refused as [crowded](crate::Reason::Crowded). The admission has the place until it is dropped.
+    /// refused as [crowded](crate::Reason::Crowded). The admission has the place until it is
+    /// dropped.
     ///
     /// With the store in this process and no turn to wait for, the answer is there at the first
     /// poll; see [`Gate::decide`].

@@ -22,6 +22,8 @@ mod carry;
 mod counts;
 #[cfg(feature = "redis")]
 mod fleet;
+#[cfg(feature = "redis")]
+mod fleet_key;
 mod gate;
 mod generation;
 mod headers;

@@ -97,7 +97,7 @@ const ROWS: &[Row] = &[
     Row {
         from: GATE,
         manifest: "crates/gate/Cargo.toml",
-        ours: &[CONFIG, CORE, STORE, REDIS],
+        ours: &[CONFIG, CORE, FAIR, STORE, REDIS],
         in_tests: &[SIM, TESTBED],
         foreign: Foreign::Any,
     },

@@ -7,7 +7,8 @@ use tidegate_redis::Fleet;
 
 use super::Together;
 use super::share::Shares;
-use crate::fleet::{Asked, fleet_key, judge};
+use crate::fleet::{Asked, judge};
+use crate::fleet_key::fleet_key;
 use crate::gate::Gate;
 use crate::generation::Generation;
 use crate::later::Later;
