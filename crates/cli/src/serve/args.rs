@@ -108,6 +108,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CLOCK", env = "TIDEGATE_CLOCK", default_value = "system")]
     pub(super) clock: ClockKind,
 
+    /// Lets `adaptive` limits give way to the pressure of this host: for a service that is on it
+    #[arg(long, env = "TIDEGATE_PRESSURE")]
+    pub(super) pressure: bool,
+
     /// Where states are saved on stopping, and read on starting
     #[arg(long, value_name = "FILE", env = "TIDEGATE_SNAPSHOT")]
     pub(super) snapshot: Option<PathBuf>,

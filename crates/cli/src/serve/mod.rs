@@ -8,10 +8,11 @@ mod log;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tidegate_gate::{Gate, GateBuilder, OpenError};
+use tidegate_gate::{Gate, GateBuilder, OpenError, Pressure};
 use tidegate_redis::{Fleet, RedisStore};
 use tidegate_server::{
     Ended, Guard, Server, Settings, SnapshotSettings, TlsFiles, Tokens, TraceSettings,
@@ -19,6 +20,7 @@ use tidegate_server::{
 use tidegate_store::{Clock, ManualClock, MemoryStore, SystemClock};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::MissedTickBehavior;
 
 pub(crate) use self::args::Args;
 use self::args::ClockKind;
@@ -101,6 +103,11 @@ async fn serve(args: &Args) -> Result<Ended> {
         drain: args.drain,
         ..Settings::default()
     };
+    if args.pressure {
+        let mut pressure = Pressure::of_host();
+        gate.feel(&mut pressure).context("--pressure: this host does not tell its pressure")?;
+        tokio::spawn(feel(gate.clone(), pressure));
+    }
     let server = Server::bind(gate, settings)?;
     let at = server.addresses();
     for warning in banner::warnings(at, args.tls_certificate.is_some(), has_guard) {
@@ -111,6 +118,18 @@ async fn serve(args: &Args) -> Result<Ended> {
     // Whoever started it may have stopped reading.
     let _ = std::io::stdout().write_all(banner::banner(at, &policy, store).as_bytes());
     Ok(server.run(asked_to_stop()?).await?)
+}
+
+/// Reads the host's pressure once a second, for as long as it runs.
+async fn feel(gate: Gate, mut pressure: Pressure) {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        seconds.tick().await;
+        if let Err(error) = gate.feel(&mut pressure) {
+            tracing::warn!(%error, "the host's pressure cannot be read");
+        }
+    }
 }
 
 /// The gate, with its policy and its store.

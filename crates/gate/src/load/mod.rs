@@ -9,6 +9,7 @@
 #[cfg(feature = "redis")]
 mod fleet;
 mod flight;
+mod pressure;
 mod sources;
 mod state;
 mod steps;
@@ -21,6 +22,7 @@ use tidegate_core::adapt::{Reading, Settings, SettingsError, Share};
 use tidegate_core::{Span, Tick};
 
 pub use self::flight::InFlight;
+pub use self::pressure::Pressure;
 use self::state::{State, Step};
 use crate::gate::Gate;
 

@@ -55,6 +55,11 @@ impl State {
         self.controller.finish(now, started, outcome);
     }
 
+    /// Hears for which share of the time something on the host waited.
+    pub(super) fn feel(&mut self, now: Tick, waiting: Share) {
+        self.controller.pressure(now, waiting);
+    }
+
     /// What the fleet said, which counts for `lease`.
     #[cfg(feature = "redis")]
     pub(super) fn fleet_said(&mut self, factor: Share, until: Tick) {
