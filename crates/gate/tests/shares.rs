@@ -57,7 +57,7 @@ fn stats(gate: &Gate) -> ShareStats {
     gate.stats().shares.remove(0)
 }
 
-fn refused(gate: &Gate, why: CrowdedBy) -> u64 {
+fn refused_by(gate: &Gate, why: CrowdedBy) -> u64 {
     stats(gate).refused.iter().find(|(it, _)| *it == why).unwrap().1
 }
 
@@ -154,7 +154,7 @@ fn whoever_gets_no_turn_is_charged_nothing_and_told_when_to_come_back() {
     assert_eq!((crowded.share(), crowded.crowded()), (Some("backend"), Some(CrowdedBy::Expired)));
     assert!(crowded.problem().contains("temporary-reduced-capacity"), "{}", crowded.problem());
     assert_eq!(looks(&gate, &by("ada")), before);
-    assert_eq!(refused(&gate, CrowdedBy::Expired), 1);
+    assert_eq!(refused_by(&gate, CrowdedBy::Expired), 1);
     let mut fields = Vec::new();
     crowded.fields(|field, _| fields.push(field.name()));
     assert!(fields.contains(&"retry-after"), "{fields:?}");
@@ -227,6 +227,7 @@ fn code_that_does_not_wait_is_refused_at_once() {
     let refused = gate.decide(&by("ada"));
     assert_eq!((refused.reason(), refused.status()), (Reason::Crowded, 503));
     assert_eq!((looks(&gate, &by("ada")), stats(&gate).waiting), (before, 0));
+    assert_eq!(refused_by(&gate, CrowdedBy::Expired), 1, "the queue knows of it");
     drop(held);
     assert_eq!(gate.decide(&by("ada")).reason(), Reason::Judged);
 }
