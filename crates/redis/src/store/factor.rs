@@ -40,11 +40,10 @@ impl RedisStore {
         let results = self.gather.run(lane, vec![call], self.deadline()).await;
         let damaged = || StoreError::Damaged("a factor".into());
         match results.into_iter().next() {
-            None => Err(damaged()),
             Some(Err(error)) => Err(StoreError::from(&error)),
             Some(Ok(Value::BulkString(text))) if text.is_empty() => Ok(Share::WHOLE),
             Some(Ok(Value::BulkString(text))) => read(&text).ok_or_else(damaged),
-            Some(Ok(_)) => Err(damaged()),
+            Some(Ok(_)) | None => Err(damaged()),
         }
     }
 }
