@@ -75,8 +75,8 @@ fn only_administrators_move_limits() {
     let tokens =
         Tokens::from_text("check 0123456789abcdef\nadmin fedcba9876543210").expect("good tokens");
     let world = World::with(POLICY, |settings| settings.guard = Guard::with_tokens(tokens));
-    let said = r#"{"source":"a","load":1}"#;
-    assert_eq!(put(&world, &[], said).0, 401);
-    assert_eq!(put(&world, &[("authorization", "Bearer 0123456789abcdef")], said).0, 403);
-    assert_eq!(put(&world, &[("authorization", "Bearer fedcba9876543210")], said).0, 200);
+    let body = r#"{"source":"a","load":1}"#;
+    assert_eq!(put(&world, &[], body).0, 401);
+    assert_eq!(put(&world, &[("authorization", "Bearer 0123456789abcdef")], body).0, 403);
+    assert_eq!(put(&world, &[("authorization", "Bearer fedcba9876543210")], body).0, 200);
 }

@@ -43,7 +43,7 @@ impl RedisStore {
             Some(Err(error)) => Err(StoreError::from(&error)),
             Some(Ok(Value::BulkString(text))) if text.is_empty() => Ok(Share::WHOLE),
             Some(Ok(Value::BulkString(text))) => read(&text).ok_or_else(damaged),
-            None | Some(Ok(_)) => Err(damaged()),
+            Some(Ok(_)) | None => Err(damaged()),
         }
     }
 }
