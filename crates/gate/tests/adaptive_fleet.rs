@@ -37,8 +37,8 @@ fn push(gate: &Gate, percent: u32, ttl: Span) {
 /// Lets time pass for all until a gate has come to this factor.
 async fn until(gates: &[&Gate], clock: &ManualClock, gate: &Gate, percent: u8) {
     for _ in 0..400 {
-        for gate in &gates {
-            gate.advance();
+        for one in gates {
+            one.advance();
         }
         if gate.load_reading().factor == Share::from_percent(percent) {
             return;
