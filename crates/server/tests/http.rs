@@ -452,5 +452,5 @@ fn every_route_is_documented() {
             assert!(![404, 405].contains(&answered.status) || path == "/json", "{method} {path}");
         }
     }
-    assert_eq!(paths.len(), 16);
+    assert_eq!(paths.len(), 17);
 }
