@@ -1,8 +1,8 @@
 //! TLS and client certificates at every door, and certificates that change while it runs.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,6 +142,30 @@ fn every_door_speaks_tls() {
         let _ = plain.read_to_end(&mut said);
         assert!(!said.starts_with(b"HTTP"), "{said:?}");
     }
+}
+
+#[test]
+fn garbage_after_the_handshake_ends_its_own_connection_only() {
+    let certificates = Certificates::new().unwrap();
+    let world = World::with(POLICY, |settings| settings.tls = Some(files(&certificates)));
+    let client = Client::new(&certificates, None);
+    let mut rng = Rng::new(7);
+    for door in [world.at.http, world.at.grpc, world.at.resp].map(Option::unwrap) {
+        for round in 0..20 {
+            let noise: Vec<u8> = (0..512).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+            let mut stream = client.connect(door, &[]).unwrap();
+            // Inside the encryption, or instead of it. Who is closed already cannot be written to.
+            let _ = match round % 2 {
+                0 => stream.write_all(&noise),
+                _ => stream.sock.write_all(&noise),
+            };
+            let _ = stream.sock.shutdown(Shutdown::Write);
+            let ended = stream.sock.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+            let in_vain = [Err(ErrorKind::WouldBlock), Err(ErrorKind::TimedOut)];
+            assert!(!in_vain.contains(&ended), "it is not let go at {door}");
+        }
+    }
+    all_answer(&client, &world);
 }
 
 #[test]
