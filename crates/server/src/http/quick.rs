@@ -77,11 +77,16 @@ async fn is_completed<S: Stream>(
     if usual::look(input) != Seen::Begun || stop.is_asked() {
         return Some(false);
     }
-    let more = poll_fn(|context| listen::poll_more(stream, context, input));
-    match timeout(door.desk.bounds.body_time, more).await {
-        Ok(more) => more.then_some(true),
-        Err(_) => Some(false),
-    }
+    // One deadline for all of it: whoever sends a byte now and then is not waited for longer.
+    let rest = async {
+        while usual::look(input) == Seen::Begun {
+            if !poll_fn(|context| listen::poll_more(stream, context, input)).await {
+                return None;
+            }
+        }
+        Some(true)
+    };
+    timeout(door.desk.bounds.body_time, rest).await.unwrap_or(Some(false))
 }
 
 /// What a connection waits for.

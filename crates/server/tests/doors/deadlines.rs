@@ -62,6 +62,17 @@ fn drip(to: SocketAddr, bytes: &[u8]) {
     let_go.unwrap();
 }
 
+/// Sends these bytes in one piece, and then blanks one by one, until it is let go.
+#[track_caller]
+fn drip_after(to: SocketAddr, begun: &str) {
+    let mut stream = connected(to);
+    stream.write_all(begun.as_bytes()).unwrap();
+    let let_go = until(SOON, "a slow body is let go", || {
+        stream.write_all(b" ").is_err() || is_closed(&mut stream)
+    });
+    let_go.unwrap();
+}
+
 /// Sends these bytes and then nothing, until it is let go.
 #[track_caller]
 fn stall(to: SocketAddr, bytes: &[u8]) {
@@ -80,7 +91,10 @@ fn slow_heads_and_bodies_are_given_up() {
     let mut slow = Http::connect(world.http()).unwrap();
     let told = slow.send("POST", "/v1/check", &[("content-length", "100")], b"{").unwrap();
     assert_eq!(told.status, 408, "{}", told.text());
-    drip(http, b"POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 9999\r\n\r\n{ ");
+    for length in ["9999", "4000"] {
+        let head = format!("POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: {length}");
+        drip_after(http, &format!("{head}\r\n\r\n{{"));
+    }
     others_are_served(&world);
 }
 
