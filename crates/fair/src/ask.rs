@@ -4,9 +4,10 @@ use std::hash::Hash;
 
 use tidegate_core::Span;
 use tidegate_core::fair::{Class, Path, Weight};
+use tidegate_store::block_on;
 
 use crate::FairQueue;
-use crate::acquire::{Acquire, block_on};
+use crate::acquire::Acquire;
 use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::shared::Wanted;

@@ -16,6 +16,9 @@ mod sync;
 pub use crate::by::By;
 pub use crate::clock::{Clock, ManualClock, SystemClock, WakeId};
 pub use crate::key::{Key, KeyTooLong, Keys};
+// For those who wait elsewhere as a limiter does here.
+#[doc(hidden)]
+pub use crate::limiter::block_on;
 pub use crate::limiter::{
     Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, ToPolicy,
 };

@@ -25,7 +25,8 @@ pub use self::build::{BuildError, LimiterBuilder, ToPolicy};
 pub use self::pass::Pass;
 pub use self::rule::ChangeError;
 pub use self::wait::Acquire;
-pub(crate) use self::wait::block_on;
+#[doc(hidden)]
+pub use self::wait::block_on;
 
 /// Decides, for every request, whether it may pass: by all its rules at once, all or nothing.
 ///

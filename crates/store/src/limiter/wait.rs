@@ -330,7 +330,7 @@ fn refused(decision: Decision, at_least: Span) -> Decision {
 }
 
 /// Blocks the thread until `future` is done.
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
