@@ -221,6 +221,6 @@ fn saved(limits: &[Limit], judged: &Judged) -> Option<u32> {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.give_back(self.is_waiting);
+        drop(self.give_back(self.is_waiting));
     }
 }

@@ -20,6 +20,7 @@ use crate::later::Later;
 use crate::permits::Permits;
 use crate::renew::Renewal;
 use crate::reset::names_of;
+use crate::settle::Telling;
 use crate::store::{StoreFailure, StoreRule};
 use crate::turn::Patience;
 
@@ -277,11 +278,7 @@ impl FleetCharged {
     }
 
     /// Brings what was charged to what it should be.
-    pub(crate) fn settle(
-        &mut self,
-        cost: u32,
-        before: u32,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    pub(crate) fn settle(&mut self, cost: u32, before: u32) -> Telling {
         if before < cost {
             return Box::pin(self.charge_more(cost - before));
         }
@@ -338,18 +335,29 @@ impl FleetCharged {
         self.permits.as_ref().map_or_else(|| self.receipts.lapse_at(), |it| it.lapse_at())
     }
 
-    /// Gives back permits, or all of it, without waiting for it to be done.
-    pub(crate) fn give_back(&mut self, all: bool) {
-        if self.permits_lapse_at().is_some() {
-            // One that is being renewed is given back as soon as that is done.
-            self.permits = Some(Arc::default());
-        }
+    /// Gives back permits; also if nobody waits until it is done.
+    pub(crate) fn release(&mut self) -> Option<Telling> {
+        self.permits_lapse_at()?;
+        // To renew them afterwards finds none.
+        let renewed = self.permits.replace(Arc::default());
+        let receipts = std::mem::take(&mut self.receipts);
+        // Dropped receipts give back their permits, so nothing is lost with this.
+        Some(Box::pin(async move {
+            let _ = receipts.release().await;
+            if let Some(permits) = renewed {
+                permits.release().await;
+            }
+        }))
+    }
+
+    /// Gives back all of it, without waiting for it to be done.
+    pub(crate) fn give_back(&mut self) {
+        drop(self.release());
         let mut receipts =
             std::mem::take(&mut *self.more.lock().unwrap_or_else(PoisonError::into_inner));
         receipts.push(std::mem::take(&mut self.receipts));
         receipts.retain(|receipts| !receipts.is_empty());
-        if all
-            && !receipts.is_empty()
+        if !receipts.is_empty()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             runtime.spawn(async move {
@@ -358,7 +366,6 @@ impl FleetCharged {
                 }
             });
         }
-        // Dropped receipts give back their permits.
     }
 }
 

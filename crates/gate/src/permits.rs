@@ -46,6 +46,13 @@ impl Permits {
         });
         renewal.await.unwrap_or_else(|_| Err(StoreFailure::new("the runtime has ended")))
     }
+
+    /// Gives them back, after a renewal that is under way.
+    pub(crate) async fn release(&self) {
+        let mut held = self.receipts.lock().await;
+        self.lapse_at.store(0, Ordering::Relaxed);
+        let _ = std::mem::take(&mut *held).release().await;
+    }
 }
 
 fn ticks(lapse_at: Option<Tick>) -> u64 {

@@ -16,8 +16,11 @@ use crate::generation::{Generation, Limit};
 #[derive(Default)]
 #[must_use = "Redis is told of it when this is awaited"]
 pub struct Settling {
-    later: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    later: Vec<Telling>,
 }
+
+/// Something that Redis is to be told.
+pub(crate) type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Admission {
     /// Whether the response has a say in what was charged.
@@ -82,8 +85,11 @@ impl Admission {
     }
 
     /// Gives back permits of concurrency rules, and its place in a share, before this is dropped.
-    pub fn release(&mut self) {
-        self.give_back(false);
+    ///
+    /// Whoever awaits it knows that the next one may have them. Otherwise Redis is told of it all
+    /// the same, a little later.
+    pub fn release(&mut self) -> Settling {
+        self.give_back(false)
     }
 
     fn settle_one(&mut self, index: usize, cost: u32, later: &mut Settling) {
@@ -134,9 +140,11 @@ impl Admission {
         }
     }
 
-    /// Gives back permits, or all of it.
-    pub(crate) fn give_back(&mut self, all: bool) {
+    /// Gives back permits, or all of it. Redis is told of it also where nobody waits for that.
+    pub(crate) fn give_back(&mut self, all: bool) -> Settling {
         self.leave();
+        let mut later = Settling::default();
+        let _ = &mut later;
         let (gate, generation) = (&*self.gate, &*self.generation);
         for judged in &mut self.each {
             if !all && !judged.is_permit {
@@ -144,7 +152,9 @@ impl Admission {
             }
             match &mut judged.charged {
                 #[cfg(feature = "redis")]
-                Charged::Fleet(charged) => charged.give_back(all),
+                Charged::Fleet(charged) if all => charged.give_back(),
+                #[cfg(feature = "redis")]
+                Charged::Fleet(charged) => later.later.extend(charged.release()),
                 Charged::Here { key, receipts } => {
                     let Some(store) = gate.store.here() else { continue };
                     let (limit, timed) =
@@ -160,6 +170,7 @@ impl Admission {
                 }
             }
         }
+        later
     }
 }
 

@@ -118,7 +118,7 @@ impl Admission {
         let state = match outcome {
             Ok(permit) => State::Held(permit),
             Err(refused) => {
-                self.give_back(true);
+                drop(self.give_back(true));
                 self.look_again();
                 self.each.iter_mut().for_each(|it| it.is_charged = false);
                 let retry_after = refused.retry_after.unwrap_or(wait).max(Span::from_micros(1));

@@ -42,7 +42,7 @@ impl Admission {
         if let Verdict::Delay { by } = self.verdict
             && deadline < by
         {
-            self.give_back(true);
+            drop(self.give_back(true));
             self.look_again();
             let retry_after = Span::from_micros(by.get() - deadline.get());
             self.verdict = Verdict::Deny { retry_after };

@@ -20,8 +20,8 @@ fn permits_of_one_client_and_of_all_come_back_together() {
     assert_eq!(looks(&gate, &by("ada")), [1, 1]);
     assert!(passes(&gate, &by("cleo")), "a refusal has taken nothing");
     // Released twice, and dropped: given back once.
-    two.release();
-    two.release();
+    drop(two.release());
+    drop(two.release());
     drop(two);
     assert_eq!(looks(&gate, &by("ada")), [2, 2]);
     std::mem::forget(three);
@@ -68,8 +68,9 @@ mod redis {
         };
         drop(one);
         becomes("ada", [1, 1]).await;
-        two.release();
-        two.release();
+        two.release().await;
+        assert_eq!(left_for("ada").await, [2, 2], "known as soon as it is told");
+        two.release().await;
         drop(two);
         becomes("ada", [2, 2]).await;
         std::mem::forget(three);

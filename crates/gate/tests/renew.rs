@@ -65,7 +65,7 @@ fn a_renewed_permit_comes_back_when_it_is_released_or_dropped() {
     assert!(!passes(&gate, &work()));
     drop(one);
     assert_eq!(in_flight(&gate), 1);
-    two.release();
+    drop(two.release());
     assert_eq!(in_flight(&gate), 0);
     assert!(!two.has_permits());
     assert_eq!(two.permits_lapse_at(), None);
@@ -125,9 +125,7 @@ mod in_redis {
         let taken = u32::from(admission.verdict().passes());
         let answer = admission.each().find(|answer| answer.rule == "work");
         let in_flight = 2 - answer.map_or(0, |answer| answer.decision.remaining) - taken;
-        admission.release();
-        // It is given back by a task that has been started already, one call after the other.
-        drop(admission);
+        admission.release().await;
         in_flight
     }
 
@@ -178,7 +176,7 @@ mod in_redis {
         becomes(&gate, 1).await;
         // Released while it is being renewed: it comes back as soon as that is done.
         let begun = tokio::time::timeout(Duration::ZERO, admission.renew()).await;
-        admission.release();
+        drop(admission.release());
         drop(begun);
         becomes(&gate, 0).await;
         assert!(!admission.renew().await.unwrap(), "it was given back");
@@ -188,8 +186,8 @@ mod in_redis {
     async fn releasing_permits_leaves_the_rest_to_be_settled() {
         let (_server, gate, _clock) = still(POLICY).await;
         let mut admission = gate.admit(&work()).await;
-        admission.release();
-        becomes(&gate, 0).await;
+        admission.release().await;
+        assert_eq!(in_flight(&gate).await, 0);
         let rate = |admission: &Admission| admission.each().next().unwrap().decision.remaining;
         let before = rate(&gate.admit(&Sample::new("GET /")).await);
         admission.refund().await;

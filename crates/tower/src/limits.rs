@@ -161,6 +161,6 @@ impl Drop for InFlight {
             // Nobody is left to wait for Redis: it hears of it if it can be told at once.
             let _ = Pin::new(&mut settling).poll(&mut Context::from_waker(Waker::noop()));
         }
-        state.admission.release();
+        drop(state.admission.release());
     }
 }

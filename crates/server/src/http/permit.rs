@@ -119,8 +119,15 @@ pub(super) async fn release(
     let held = held.and_then(|id| desk.held.take(id, HeldFor::Permit, desk.gate.now()));
     // To release what is released already does no harm.
     let is_released = held.is_some();
-    if let (Some(mut admission), Some(cost)) = (held, named.cost) {
-        to_its_end(async move { admission.set_cost(cost).await }).await?;
+    if let Some(mut admission) = held {
+        let cost = named.cost;
+        to_its_end(async move {
+            if let Some(cost) = cost {
+                admission.set_cost(cost).await;
+            }
+            admission.release().await;
+        })
+        .await?;
     }
     Ok(reply::json(&json!({ "released": is_released })))
 }
