@@ -37,6 +37,13 @@ pub enum Capacity {
     InFlight(u32),
     /// So many over a time.
     Rate(Policy),
+    /// As many at a time as are found to be right, within these bounds.
+    Adaptive {
+        /// At least so many, whatever is found.
+        least: u32,
+        /// At most so many.
+        most: u32,
+    },
 }
 
 /// The weights of tenants.
@@ -120,6 +127,8 @@ impl Capacity {
         match self {
             Capacity::InFlight(cells) => cells,
             Capacity::Rate(policy) => policy.limit(),
+            // A request takes one place there, whatever it costs.
+            Capacity::Adaptive { .. } => u32::MAX,
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tidegate_core::adapt::{self, Controller, SettingsError};
 use tidegate_core::fair::Settings;
-use tidegate_core::{Kind, Policy};
+use tidegate_core::{Kind, Policy, Tick};
 use tidegate_store::{Clock, SystemClock};
 
 use crate::FairQueue;
@@ -28,6 +29,12 @@ impl FairQueueBuilder {
 
     pub(crate) fn rate(policy: Policy) -> Result<FairQueueBuilder, NotARate> {
         let resource = Resource::rate(policy)?;
+        Ok(FairQueueBuilder { resource, settings: Settings::default(), clock: None })
+    }
+
+    pub(crate) fn adaptive(settings: adapt::Settings) -> Result<FairQueueBuilder, SettingsError> {
+        let controller = Controller::new(settings, Tick::default())?;
+        let resource = Resource::adaptive(controller);
         Ok(FairQueueBuilder { resource, settings: Settings::default(), clock: None })
     }
 

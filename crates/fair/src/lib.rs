@@ -63,6 +63,8 @@ pub use crate::build::{FairQueueBuilder, NotARate};
 pub use crate::permit::Permit;
 pub use crate::refused::Refused;
 pub use crate::shared::Stats;
+/// How much there is, where nobody knows: found from what comes of requests.
+pub use tidegate_core::adapt;
 /// The order alone, without waiting: whoever has a clock and knows what is free asks it who is
 /// next.
 pub use tidegate_core::fair as order;
@@ -85,6 +87,12 @@ impl FairQueue {
         FairQueueBuilder::rate(policy)
     }
 
+    /// As many requests at a time as are found to be right, from what comes of them: tell it by
+    /// [`Permit::complete`] or [`Permit::finish`]. Costs count for the order alone.
+    pub fn adaptive(settings: adapt::Settings) -> Result<FairQueueBuilder, adapt::SettingsError> {
+        FairQueueBuilder::adaptive(settings)
+    }
+
     /// Asks in the name of a tenant, or of whoever shares with others.
     pub fn of(&self, name: impl Hash) -> Ask<'_> {
         Ask::new(self, self.name(name))
@@ -99,6 +107,30 @@ impl FairQueue {
     /// Changes the policy of a rate; what was used stays used. Says whether it is a rate at all.
     pub fn set_policy(&self, policy: Policy) -> Result<(), NotARate> {
         self.shared.set_policy(policy)
+    }
+
+    /// Changes the bounds within which it finds out how much there is; what it has found stays.
+    /// Does nothing for a queue that finds out nothing.
+    pub fn set_adaptive(&self, settings: adapt::Settings) -> Result<(), adapt::SettingsError> {
+        self.shared.with_controller(|it, now| it.set(settings, now)).unwrap_or(Ok(()))
+    }
+
+    /// Hears from the service how loaded it is; see [`adapt::Controller::load`].
+    pub fn load(&self, load: adapt::Share) {
+        self.shared.with_controller(|it, now| it.load(now, load));
+    }
+
+    /// Hears how much of the time its host waits; see [`adapt::Controller::pressure`].
+    pub fn pressure(&self, waiting: adapt::Share) {
+        self.shared.with_controller(|it, now| it.pressure(now, waiting));
+    }
+
+    /// What it has found out; nothing for a queue that is told how much there is.
+    pub fn reading(&self) -> Option<adapt::Reading> {
+        self.shared.with_controller(|it, now| {
+            it.advance(now);
+            it.reading()
+        })
     }
 
     /// Changes bounds, shedding and newest-first from now on; levels and floors stay as they are.

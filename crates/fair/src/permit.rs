@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use tidegate_core::adapt::Outcome;
 use tidegate_core::{Span, Tick};
 
 use crate::shared::Shared;
 use crate::slot::Grant;
 
 /// A request that is being served. Dropping it says that it is done, and took what it was taken
-/// for.
+/// for; but not what came of it.
 #[derive(Debug)]
 #[must_use = "dropping it gives the place to the next"]
 pub struct Permit {
@@ -24,9 +25,15 @@ impl Permit {
         Permit { shared, waited: grant.waited, grant: Some(grant), since }
     }
 
-    /// Done, and it took `actual` cells: its tenant pays or is paid the difference.
-    pub fn complete(mut self, actual: u32) {
-        self.end(Some(actual));
+    /// It was served, and took `actual` cells: its tenant pays or is paid the difference.
+    pub fn complete(self, actual: u32) {
+        self.finish(actual, Outcome::Served);
+    }
+
+    /// The same, whatever came of it. Where it is found out how much there is, nothing else tells
+    /// of the service; a request that is dropped without a word counts as abandoned.
+    pub fn finish(mut self, actual: u32, outcome: Outcome) {
+        self.end(Some(actual), outcome);
     }
 
     /// How long it waited.
@@ -34,16 +41,16 @@ impl Permit {
         self.waited
     }
 
-    fn end(&mut self, actual: Option<u32>) {
+    fn end(&mut self, actual: Option<u32>, outcome: Outcome) {
         if let Some(grant) = self.grant.take() {
             let actual = actual.unwrap_or(grant.ticket.estimate());
-            self.shared.give_back(grant, actual, self.since);
+            self.shared.give_back(grant, self.since, actual, outcome);
         }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.end(None);
+        self.end(None, Outcome::Abandoned);
     }
 }

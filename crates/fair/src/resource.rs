@@ -1,5 +1,6 @@
-//! What is scarce: places, or cells by a policy.
+//! What is scarce: places, cells by a policy, or as many requests as a service is found to bear.
 
+use tidegate_core::adapt::{self, Controller, Outcome};
 use tidegate_core::fair::Room;
 use tidegate_core::{Kind, Policy, Quota, Receipt, Span, State, Tick, Verdict};
 
@@ -9,11 +10,33 @@ use crate::build::NotARate;
 pub(crate) enum Resource {
     InFlight { limit: u32, out: u64, held: Held },
     Rate { policy: Policy, state: State },
+    Adaptive { controller: Box<Controller>, held: Held },
 }
 
-/// How long places are held, on average.
+/// What a request has taken of it.
+#[derive(Debug)]
+pub(crate) enum Taken {
+    Places(u32),
+    /// For what a policy was charged.
+    Cells(Option<Receipt>),
+    /// One place, whatever it costs: a service has so many requests, and no cells.
+    Request {
+        cost: u32,
+        started: Option<adapt::Started>,
+    },
+}
+
+/// How long places are held, on average, and what those cost that held them.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
+    span: Mean,
+    cost: Mean,
+}
+
+/// An average that forgets: one sample counts for a sixteenth.
+#[derive(Debug, Default)]
+struct Mean {
+    /// In 256ths.
     mean: u64,
     samples: u32,
 }
@@ -33,6 +56,10 @@ impl Resource {
         }
     }
 
+    pub(crate) fn adaptive(controller: Controller) -> Resource {
+        Resource::Adaptive { controller: Box::new(controller), held: Held::default() }
+    }
+
     /// What may start now.
     pub(crate) fn room(&mut self, now: Tick) -> Room {
         match self {
@@ -44,36 +71,64 @@ impl Resource {
                 let free = policy.peek(state, now, 0).remaining;
                 Room { free, whole: policy.limit() }
             }
+            Resource::Adaptive { controller, .. } => {
+                controller.advance(now);
+                let has_room = controller.in_flight() < controller.limit();
+                Room { free: if has_room { u32::MAX } else { 0 }, whole: u32::MAX }
+            }
         }
     }
 
-    /// Takes `cost` cells of the room that there is at this tick.
-    pub(crate) fn take(&mut self, cost: u32, now: Tick) -> Option<Receipt> {
+    /// Takes `cost` cells of the room that there is at this tick, for one that has `waited`.
+    pub(crate) fn take(&mut self, cost: u32, waited: Span, now: Tick) -> Taken {
         match self {
             Resource::InFlight { out, .. } => {
                 *out += u64::from(cost);
-                None
+                Taken::Places(cost)
             }
             Resource::Rate { policy, state } => {
                 let (decision, receipt) = policy.decide_with_receipt(state, now, cost);
                 debug_assert!(decision.verdict.passes(), "there was room at this tick");
-                receipt
+                Taken::Cells(receipt)
+            }
+            Resource::Adaptive { controller, .. } => {
+                let started = controller.start(now, waited);
+                debug_assert!(started.is_some(), "there was room at this tick");
+                Taken::Request { cost, started }
             }
         }
     }
 
-    /// Undoes a charge: whoever was given it never knew.
-    pub(crate) fn refund(&mut self, receipt: Receipt, now: Tick) {
-        if let Resource::Rate { policy, state } = self {
-            policy.refund(state, now, receipt);
+    /// Undoes what was taken: whoever was given it never knew.
+    pub(crate) fn undo(&mut self, taken: Taken, now: Tick) {
+        match (self, taken) {
+            (Resource::InFlight { out, .. }, Taken::Places(cells)) => {
+                *out = out.saturating_sub(cells.into());
+            }
+            (Resource::Rate { policy, state }, Taken::Cells(Some(receipt))) => {
+                policy.refund(state, now, receipt);
+            }
+            (Resource::Adaptive { controller, .. }, Taken::Request { started, .. }) => {
+                finish(controller, started, Outcome::Abandoned, now);
+            }
+            // It was taken of what is not scarce any more.
+            _ => {}
         }
     }
 
     /// Gives back what was held for `span`. A rate gets nothing back: time gives.
-    pub(crate) fn give_back(&mut self, cost: u32, span: Span) {
-        if let Resource::InFlight { out, held, .. } = self {
-            *out = out.saturating_sub(cost.into());
-            held.add(span);
+    pub(crate) fn give_back(&mut self, taken: Taken, span: Span, outcome: Outcome, now: Tick) {
+        match (self, taken) {
+            (Resource::InFlight { out, held, .. }, Taken::Places(cells)) => {
+                *out = out.saturating_sub(cells.into());
+                held.span.add(span.get());
+            }
+            (Resource::Adaptive { controller, held }, Taken::Request { cost, started }) => {
+                finish(controller, started, outcome, now);
+                held.span.add(span.get());
+                held.cost.add(cost.into());
+            }
+            _ => {}
         }
     }
 
@@ -90,8 +145,14 @@ impl Resource {
     pub(crate) fn speed(&self) -> Option<Quota> {
         match self {
             Resource::InFlight { limit, held, .. } => {
-                let mean = Span::from_micros(held.mean.max(1));
-                (SAMPLES_MIN <= held.samples).then(|| Quota::new(*limit, mean))
+                let mean = held.span.get()?.max(1);
+                Some(Quota::new(*limit, Span::from_micros(mean)))
+            }
+            Resource::Adaptive { controller, held } => {
+                let mean = held.span.get()?.max(1);
+                let cells = u64::from(controller.limit()).saturating_mul(held.cost.get()?.max(1));
+                let cells = u32::try_from(cells).unwrap_or(u32::MAX);
+                Some(Quota::new(cells, Span::from_micros(mean)))
             }
             Resource::Rate { policy, .. } => {
                 let grains = policy.grains()?;
@@ -112,22 +173,46 @@ impl Resource {
         match self {
             Resource::InFlight { limit, .. } => *limit,
             Resource::Rate { policy, .. } => policy.limit(),
+            Resource::Adaptive { controller, .. } => controller.limit(),
         }
     }
 
     pub(crate) fn out(&self) -> u64 {
-        if let Resource::InFlight { out, .. } = self { *out } else { 0 }
+        match self {
+            Resource::InFlight { out, .. } => *out,
+            Resource::Rate { .. } => 0,
+            Resource::Adaptive { controller, .. } => controller.in_flight().into(),
+        }
+    }
+
+    /// What finds out how much there is.
+    pub(crate) fn controller(&mut self) -> Option<&mut Controller> {
+        if let Resource::Adaptive { controller, .. } = self { Some(controller) } else { None }
     }
 }
 
-impl Held {
-    /// An average that forgets: one sample counts for a sixteenth.
-    fn add(&mut self, span: Span) {
-        let span = span.get();
+fn finish(
+    controller: &mut Controller,
+    started: Option<adapt::Started>,
+    outcome: Outcome,
+    now: Tick,
+) {
+    if let Some(started) = started {
+        controller.finish(now, started, outcome);
+    }
+}
+
+impl Mean {
+    fn add(&mut self, sample: u64) {
+        let sample = sample.saturating_mul(256);
         self.samples = self.samples.saturating_add(1);
         self.mean = match self.samples {
-            1 => span,
-            _ => self.mean - self.mean / 16 + span / 16,
+            1 => sample,
+            _ => self.mean - self.mean / 16 + sample / 16,
         };
+    }
+
+    fn get(&self) -> Option<u64> {
+        (SAMPLES_MIN <= self.samples).then_some(self.mean / 256)
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
+use tidegate_core::adapt::{self, Controller};
 use tidegate_core::fair::{
     Class, Enqueued, Handle, Path, Queue, Reason, Request, Room, Settings, Started, Turn,
 };
@@ -51,9 +52,9 @@ const REASONS: [Reason; 7] = [
 pub struct Stats {
     /// Requests that wait.
     pub waiting: u32,
-    /// Cells that are out; none for a rate.
+    /// Cells that are out; none for a rate, and requests where their number is found out.
     pub in_flight: u64,
-    /// Cells that there are.
+    /// Cells that there are, or requests.
     pub limit: u32,
     /// Tenants that are remembered, and groups of them.
     pub flows: usize,
@@ -162,20 +163,21 @@ impl Shared {
         self.change(|state, now| {
             let removed = state.queue.cancel(handle);
             if removed.is_none()
-                && let Some(Outcome::Started(mut grant)) = slot.take()
+                && let Some(Outcome::Started(Grant { ticket, taken, .. })) = slot.take()
             {
                 // It had its turn and never knew.
-                if let Some(receipt) = grant.receipt.take() {
-                    state.resource.refund(receipt, now);
-                }
-                state.end(grant, 0, now, now);
+                state.resource.undo(taken, now);
+                state.queue.complete(ticket, 0);
             }
         });
     }
 
-    /// What was given comes back, and took `actual`.
-    pub(crate) fn give_back(&self, grant: Grant, actual: u32, since: Tick) {
-        self.change(|state, now| state.end(grant, actual, since, now));
+    /// What was given at `since` comes back, and took `actual`.
+    pub(crate) fn give_back(&self, grant: Grant, since: Tick, actual: u32, came: adapt::Outcome) {
+        self.change(|state, now| {
+            state.resource.give_back(grant.taken, now.since(since), came, now);
+            state.queue.complete(grant.ticket, actual);
+        });
     }
 
     pub(crate) fn set_limit(&self, limit: u32) {
@@ -194,9 +196,23 @@ impl Shared {
                 policy.carry(old, state, now);
                 *old = policy;
             }
-            Resource::InFlight { .. } => outcome = Err(NotARate { kind: policy.kind() }),
+            Resource::InFlight { .. } | Resource::Adaptive { .. } => {
+                outcome = Err(NotARate { kind: policy.kind() });
+            }
         });
         outcome
+    }
+
+    /// Does something with what finds out how much there is, if there is such a thing.
+    pub(crate) fn with_controller<T>(
+        &self,
+        does: impl FnOnce(&mut Controller, Tick) -> T,
+    ) -> Option<T> {
+        let mut done = None;
+        self.change(|state, now| {
+            done = state.resource.controller().map(|controller| does(controller, now));
+        });
+        done
     }
 
     pub(crate) fn set_bounds(&self, settings: Settings) {
@@ -277,15 +293,10 @@ impl State {
         started: Started<Option<Arc<Slot>>>,
         now: Tick,
     ) -> (Option<Arc<Slot>>, Grant) {
-        let Started { item, cost: taken, ticket, waited, .. } = started;
-        let receipt = self.resource.take(taken, now);
+        let Started { item, cost, ticket, waited, .. } = started;
+        let taken = self.resource.take(cost, waited, now);
         self.started += 1;
-        (item, Grant { ticket, taken, waited, receipt })
-    }
-
-    fn end(&mut self, grant: Grant, actual: u32, since: Tick, now: Tick) {
-        self.resource.give_back(grant.taken, now.since(since));
-        self.queue.complete(grant.ticket, actual);
+        (item, Grant { ticket, taken, waited })
     }
 
     /// Starts whoever can, refuses whoever is late, and says when to look again.

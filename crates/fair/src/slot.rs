@@ -3,10 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use tidegate_core::Span;
 use tidegate_core::fair::Ticket;
-use tidegate_core::{Receipt, Span};
 
 use crate::refused::Refused;
+use crate::resource::Taken;
 
 #[derive(Debug)]
 pub(crate) struct Slot(Mutex<Inside>);
@@ -29,10 +30,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Grant {
     pub(crate) ticket: Ticket,
     /// What it takes of the room.
-    pub(crate) taken: u32,
+    pub(crate) taken: Taken,
     pub(crate) waited: Span,
-    /// For what a policy was charged.
-    pub(crate) receipt: Option<Receipt>,
 }
 
 impl Slot {

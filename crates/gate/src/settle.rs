@@ -34,6 +34,7 @@ impl Admission {
     /// What was charged too much is given back; what was charged too little is charged as far as
     /// there is room. In this process it is done at once; for a fleet it is one more round trip.
     pub fn settle(&mut self, response: &dyn Response) -> Settling {
+        self.answered(response);
         self.adjust(Some(response), |_| None)
     }
 
@@ -143,8 +144,8 @@ impl Admission {
     /// Gives back permits, or all of it. Redis is told of it also where nobody waits for that.
     pub(crate) fn give_back(&mut self, all: bool) -> Settling {
         self.leave();
+        #[cfg_attr(not(feature = "redis"), expect(unused_mut, reason = "here nothing is later"))]
         let mut later = Settling::default();
-        let _ = &mut later;
         let (gate, generation) = (&*self.gate, &*self.generation);
         for judged in &mut self.each {
             if !all && !judged.is_permit {

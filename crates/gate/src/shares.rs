@@ -1,8 +1,10 @@
 //! The queues of a policy's shares. A queue lives for as long as a share has its name.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 
 use tidegate_config::{Capacity, Rules, Share};
+use tidegate_core::adapt::{Settings, Share as Portion};
 use tidegate_core::fair::Reason as Why;
 use tidegate_fair::FairQueue;
 use tidegate_store::Clock;
@@ -60,6 +62,9 @@ impl Shares {
                 Capacity::Rate(policy) => {
                     queue.set_policy(policy).expect("a queue of this kind goes on or is new");
                 }
+                Capacity::Adaptive { least, most } => {
+                    queue.set_adaptive(bounds(least, most)).expect("bounds of a file are in order");
+                }
             }
         }
         for (share, queue) in old.shares().iter().zip(&before.0) {
@@ -73,6 +78,18 @@ impl Shares {
         self.0.get(number)
     }
 
+    /// The smallest factor of queues that find their capacity: what they leave of rates. Nothing
+    /// without such a queue.
+    pub(crate) fn factor(&self) -> Option<Portion> {
+        let readings = self.0.iter().filter_map(FairQueue::reading);
+        readings.map(|reading| reading.factor).min()
+    }
+
+    /// Tells every queue something about the service.
+    pub(crate) fn hear(&self, tell: impl Fn(&FairQueue)) {
+        self.0.iter().for_each(tell);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -80,10 +97,15 @@ impl Shares {
 
 /// Whether the queue of one is that of the other.
 fn goes_on(old: &Share, next: &Share) -> bool {
-    let is_flight = |share: &Share| matches!(share.capacity(), Capacity::InFlight(_));
     old.name() == next.name()
         && old.settings().levels == next.settings().levels
-        && is_flight(old) == is_flight(next)
+        && discriminant(&old.capacity()) == discriminant(&next.capacity())
+}
+
+fn bounds(least: u32, most: u32) -> Settings {
+    let usual = Settings::default();
+    let limit_start = usual.limit_start.clamp(least, most);
+    Settings { limit_min: least, limit_max: most, limit_start, ..usual }
 }
 
 fn made(share: &Share, clock: &Arc<dyn Clock>) -> FairQueue {
@@ -91,6 +113,9 @@ fn made(share: &Share, clock: &Arc<dyn Clock>) -> FairQueue {
         Capacity::InFlight(limit) => FairQueue::in_flight(limit),
         Capacity::Rate(policy) => {
             FairQueue::rate(policy).expect("the policy of a capacity is a bucket")
+        }
+        Capacity::Adaptive { least, most } => {
+            FairQueue::adaptive(bounds(least, most)).expect("bounds of a file are in order")
         }
     };
     queue.settings(share.settings()).clock(Arc::clone(clock)).build()

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use tidegate_config::{Facts, Plan, Response, Sharing, Unit};
+use tidegate_core::adapt::Outcome;
 use tidegate_core::fair::Reason as Why;
 use tidegate_core::{Decision, Kind, Span, Verdict};
 use tidegate_fair::{Acquire, FairQueue, Permit, Refused};
@@ -24,6 +25,8 @@ pub(crate) struct Turn {
     cost: u32,
     /// Whether the response may change that.
     is_open: bool,
+    /// What came of it, as far as anybody has said.
+    outcome: Outcome,
     state: State,
 }
 
@@ -127,7 +130,23 @@ impl Admission {
                 State::Refused(refused.reason)
             }
         };
-        self.turn = Some(Box::new(Turn { share, cost, is_open, state }));
+        let outcome = Outcome::Abandoned;
+        self.turn = Some(Box::new(Turn { share, cost, is_open, outcome, state }));
+    }
+
+    /// Notes what came of it in the service: a share that finds its capacity learns from that. Of
+    /// one that is dropped without a word, nothing is learned.
+    pub fn came_of(&mut self, outcome: Outcome) {
+        if let Some(turn) = &mut self.turn {
+            turn.outcome = outcome;
+        }
+    }
+
+    /// The same by its response.
+    pub fn answered(&mut self, response: &dyn Response) {
+        if self.turn.is_some() {
+            self.came_of(outcome_of(response));
+        }
     }
 
     /// The share that the request has, or had, a place in, or that had none for it.
@@ -163,7 +182,7 @@ impl Admission {
         if let Some(turn) = &mut self.turn
             && let State::Held(permit) = std::mem::replace(&mut turn.state, State::Over)
         {
-            permit.complete(turn.cost);
+            permit.finish(turn.cost, turn.outcome);
         }
     }
 
@@ -207,6 +226,21 @@ impl Admission {
             is_shadow: false,
             is_shown: false,
         })
+    }
+}
+
+/// What a response tells of the service. What is the client's fault was served as it should be.
+fn outcome_of(response: &dyn Response) -> Outcome {
+    // In gRPC: deadline exceeded; unknown, internal, unavailable, data loss.
+    match response.header("grpc-status") {
+        Some(b"4") => return Outcome::TimedOut,
+        Some(b"2" | b"13" | b"14" | b"15") => return Outcome::Failed,
+        _ => {}
+    }
+    match response.status() {
+        504 => Outcome::TimedOut,
+        500.. => Outcome::Failed,
+        _ => Outcome::Served,
     }
 }
 

@@ -180,3 +180,138 @@ fn a_flapping_load_gives_nobody_a_fresh_quota() {
     let left = looks(&gate, &by("a"))[0];
     assert!(left <= 12, "{left}");
 }
+
+mod shares {
+    use std::collections::VecDeque;
+    use std::future::Future as _;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    use tidegate_core::Tick;
+    use tidegate_gate::{Admission, Admit, Response};
+    use tidegate_store::Clock as _;
+
+    use super::*;
+
+    const SHARED: &str = "
+rules: [{ name: r, key: header:x-api-key, limit: 16000000/h, adaptive: 25% }]
+share: [{ name: backend, capacity: 200 in flight, adaptive: 5%, by: header:x-api-key, wait: 1h }]";
+
+    struct Status(u16);
+
+    impl Response for Status {
+        fn status(&self) -> u16 {
+            self.0
+        }
+
+        fn header(&self, _: &str) -> Option<&[u8]> {
+            None
+        }
+    }
+
+    /// A service whose workers take 20 ms for a request each, and sixty who want it.
+    struct Busy {
+        gate: Gate,
+        clock: Arc<ManualClock>,
+        /// When each is free again.
+        workers: VecDeque<Tick>,
+        inside: VecDeque<(Tick, Admission)>,
+        waiting: Vec<Admit>,
+    }
+
+    impl Busy {
+        fn new(policy: &str, workers: usize) -> Busy {
+            let (gate, clock) = gate(policy);
+            let workers = (0..workers).map(|_| clock.now()).collect();
+            Busy { gate, clock, workers, inside: VecDeque::new(), waiting: Vec::new() }
+        }
+
+        fn run(&mut self, seconds: u32, status: Option<u16>) {
+            let end = self.clock.now().after(Span::from_secs(seconds));
+            while self.clock.now() < end {
+                while self.waiting.len() < 60 {
+                    self.waiting.push(self.gate.admit(&by("a")));
+                }
+                self.start_who_may();
+                let (at, mut done) = self.inside.pop_front().unwrap();
+                self.clock.advance(at.since(self.clock.now()));
+                if let Some(status) = status {
+                    drop(done.settle(&Status(status)));
+                }
+            }
+        }
+
+        fn start_who_may(&mut self) {
+            let mut index = 0;
+            while let Some(admit) = self.waiting.get_mut(index) {
+                match Pin::new(admit).poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Pending => index += 1,
+                    Poll::Ready(admission) => {
+                        assert!(admission.verdict().passes());
+                        drop(self.waiting.swap_remove(index));
+                        let free = self.workers.pop_front().unwrap().max(self.clock.now());
+                        let done = free.after(Span::from_millis(20));
+                        self.workers.push_back(done);
+                        self.inside.push_back((done, admission));
+                    }
+                }
+            }
+        }
+
+        fn limit(&self) -> u32 {
+            self.gate.stats().shares[0].limit
+        }
+    }
+
+    #[test]
+    fn a_share_finds_its_capacity_and_failures_lower_it() {
+        let mut busy = Busy::new(SHARED, 40);
+        assert_eq!(busy.limit(), 20);
+        busy.run(20, Some(200));
+        let found = busy.limit();
+        assert!((38..=48).contains(&found), "{found}");
+        busy.run(4, Some(503));
+        assert!((10..=found / 2).contains(&busy.limit()), "{}", busy.limit());
+        busy.run(30, Some(404));
+        assert!((38..=48).contains(&busy.limit()), "{}", busy.limit());
+    }
+
+    #[test]
+    fn a_queue_that_stands_before_it_lowers_rates_until_it_is_gone() {
+        let mut busy = Busy::new(SHARED, 40);
+        assert_eq!(looks(&busy.gate, &by("c")), [16_000_000]);
+        busy.run(10, Some(200));
+        assert_eq!(looks(&busy.gate, &by("c")), [4_000_000], "the floor");
+        busy.waiting.clear();
+        busy.inside.clear();
+        pass(&busy.gate, &busy.clock, 20);
+        assert_eq!(looks(&busy.gate, &by("c")), [16_000_000]);
+    }
+
+    #[test]
+    fn whoever_leaves_without_a_word_teaches_it_nothing() {
+        let mut busy = Busy::new(SHARED, 40);
+        busy.run(5, None);
+        assert_eq!(busy.limit(), 20);
+    }
+
+    #[test]
+    fn words_about_load_lower_it_and_its_bounds_hold() {
+        let mut busy = Busy::new(SHARED, 40);
+        busy.run(20, Some(200));
+        let found = busy.limit();
+        push(&busy.gate, "s", 200);
+        busy.run(1, Some(200));
+        assert!(busy.limit() <= found * 6 / 10, "{found} {}", busy.limit());
+        for _ in 0..10 {
+            push(&busy.gate, "s", 200);
+            busy.run(1, Some(200));
+        }
+        assert!(10 <= busy.limit() && busy.limit() <= found / 2, "{}", busy.limit());
+        replace(&busy.gate, &SHARED.replace("200 in flight", "400 in flight"));
+        assert!(20 <= busy.limit(), "its floor is higher now: {}", busy.limit());
+        replace(&busy.gate, &SHARED.replace("200 in flight, adaptive: 5%", "7 in flight"));
+        assert_eq!(busy.limit(), 7);
+    }
+}

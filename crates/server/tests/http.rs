@@ -192,6 +192,36 @@ fn whoever_goes_away_leaves_the_queue_and_is_not_charged() {
 }
 
 #[test]
+fn a_share_learns_from_what_is_said_at_its_release() {
+    let adaptive = "share: [{ name: a, capacity: 100 in flight, adaptive: 5%, by: ip }]";
+    let world = World::new(adaptive);
+    let serve = |outcome: Value| {
+        for _ in 0..32 {
+            let permit = world.post("/v1/acquire", "{}").1["permit"].clone();
+            let mut release = json!({ "permit": permit, "outcome": outcome });
+            if outcome.is_null() {
+                release = json!({ "permit": permit });
+            }
+            world.clock.advance(Span::from_millis(10));
+            let told = world.post("/v1/release", &release.to_string());
+            assert_eq!(told, (200, json!({ "released": true })));
+        }
+        metric(&world, "tidegate_share_limit")
+    };
+    assert_eq!((metric(&world, "tidegate_share_limit"), serve(json!("abandoned"))), (20, 20));
+    let served = serve(json!("served")).max(serve(Value::Null));
+    for outcome in ["failed", "timed-out"] {
+        let failed = serve(json!(outcome));
+        assert!(failed < served, "{outcome}: {failed} {served}");
+        let _ = (serve(Value::Null), serve(Value::Null), serve(Value::Null));
+    }
+    let permit = world.post("/v1/acquire", "{}").1["permit"].clone();
+    let wrong = json!({ "permit": permit, "outcome": "lost" }).to_string();
+    let (status, told) = world.post("/v1/release", &wrong);
+    assert!(status == 400 && told["detail"].to_string().contains("timed-out"), "{told}");
+}
+
+#[test]
 fn without_a_place_in_time_it_is_crowded() {
     let world = World::new(&SHARED.replace("20s", "1ms"));
     let body = r#"{"attributes":{"tenant":"b"}}"#;

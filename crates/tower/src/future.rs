@@ -130,7 +130,7 @@ where
                 StageProjected::Serving { future, in_flight } => {
                     let response = ready!(future.poll(context));
                     let in_flight = in_flight.take().expect(DONE);
-                    let response = response?;
+                    let response = response.inspect_err(|_| in_flight.failed())?;
                     let (status, headers) = (response.status(), response.headers());
                     match in_flight.settle(&Answered { status, headers }) {
                         None => return Poll::Ready(Ok(served(response, in_flight))),

@@ -9,6 +9,7 @@ use std::task::{Context, Waker};
 
 use http::HeaderMap;
 use tidegate_core::{Decision, Span};
+use tidegate_gate::adapt::Outcome;
 use tidegate_gate::{Admission, Answer, Response, Settling};
 
 use crate::fields::{self, Wins};
@@ -100,6 +101,9 @@ impl State {
     /// Carries out wishes; what the policy says of the response goes before them. `None` if there
     /// is nothing to do.
     fn carry_out(&mut self, response: Option<&dyn Response>) -> Option<Settling> {
+        if let Some(response) = response {
+            self.admission.answered(response);
+        }
         let wishes = std::mem::take(&mut self.wishes);
         let is_open = response.is_some() && self.admission.is_open();
         if !is_open && wishes == Wishes::default() {
@@ -136,6 +140,11 @@ impl InFlight {
 
     pub(crate) fn settle(&self, response: &Answered<'_>) -> Option<Settling> {
         self.0.state().carry_out(Some(response))
+    }
+
+    /// The service has failed to answer.
+    pub(crate) fn failed(&self) {
+        self.0.state().admission.came_of(Outcome::Failed);
     }
 
     /// Carries out what was wished for since.

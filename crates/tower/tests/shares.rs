@@ -13,10 +13,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Path;
 use axum::routing::get;
-use support::{call, header, limited, poll, request, text, with};
+use http::{Request, Response};
+use support::{Text, call, header, limited, poll, request, text, with};
 use tidegate_tower::{Deadline, Gate, TidegateLayer};
 use tokio::sync::Semaphore;
-use tower::Service as _;
+use tower::{Layer as _, Service as _};
 use wire::{Server, Upload};
 
 const POLICY: &str = "
@@ -191,4 +192,39 @@ fn one_that_cannot_be_in_time_is_refused_at_once() {
     hasty.extensions_mut().insert(Deadline(Duration::from_millis(500)));
     let refused = call(&mut service, hasty);
     assert_eq!((refused.status().as_u16(), header(&refused, "retry-after")), (503, Some("1")));
+}
+
+/// What comes of sixty-four requests: the places that the share has then.
+fn places_after(answer: impl Fn() -> Result<Response<Text>, &'static str> + Clone) -> u32 {
+    let policy = POLICY.replace("2 in flight", "100 in flight\n    adaptive: 5%");
+    let (gate, clock) = support::gate(&policy);
+    let takes = move |_: Request<()>| {
+        clock.advance(tidegate_core::Span::from_millis(10));
+        std::future::ready(answer())
+    };
+    let mut service = TidegateLayer::new(gate.clone()).layer(tower::service_fn(takes));
+    for _ in 0..64 {
+        drop(support::at_once(service.call(request("/"))));
+    }
+    gate.stats().shares[0].limit
+}
+
+#[test]
+fn a_share_that_finds_its_capacity_hears_what_comes_of_requests() {
+    let answers = |status: u16, grpc: Option<&'static str>| {
+        places_after(move || {
+            let mut response = Response::new(Text::new("so it is"));
+            *response.status_mut() = status.try_into().unwrap();
+            if let Some(grpc) = grpc {
+                response.headers_mut().insert("grpc-status", grpc.parse().unwrap());
+            }
+            Ok(response)
+        })
+    };
+    let served = answers(200, None);
+    assert!(20 <= served, "{served}");
+    assert_eq!([answers(404, None), answers(200, Some("5"))], [served; 2], "as it should");
+    let failed = [answers(500, None), answers(504, None), answers(200, Some("14"))];
+    assert!(failed.iter().all(|places| *places < served), "{failed:?}");
+    assert!(places_after(|| Err("gone")) < served);
 }

@@ -46,6 +46,10 @@ impl Reading<'_> {
         let name = name.and_then(|node| self.read_plain_name(node));
         let matcher = self.read_match(fields.get("match"));
         let capacity = self.read_capacity(&fields);
+        let capacity = match (capacity, fields.get("adaptive")) {
+            (Some(capacity), Some(node)) => self.adaptive_capacity(node, capacity),
+            (capacity, _) => capacity,
+        };
         let by = fields.required("by", &mut self.problems);
         let by = by.map(|node| self.read_by(node, &matcher));
         let weights = fields

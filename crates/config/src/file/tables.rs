@@ -292,6 +292,9 @@ pub(super) static SHARING: Table = Table {
         "about": Takes::Text, "What it is for. Not used.";
         "match": MATCHES, "Which requests it is for; all of them if this is missing.";
         "capacity": CAPACITY, "How much there is: so many at a time, or so many over a time.";
+        "adaptive": SHARE,
+            "For what is in flight: how many are right is found out, between this part of the \
+             capacity and all of it.";
         "burst": COUNT, "For a rate: how many may start at once; as many as the rate says unless \
              said.";
         "by": ATTRIBUTES,

@@ -21,6 +21,11 @@ impl Brake {
         Brake { left: Share::WHOLE, floor, ceilings: [Share::WHOLE; 2] }
     }
 
+    /// Goes no lower than this from the next beat on.
+    pub(super) fn set_floor(&mut self, floor: Share) {
+        self.floor = floor;
+    }
+
     /// What is left, at least the floor.
     pub(super) fn left(self) -> Share {
         self.left

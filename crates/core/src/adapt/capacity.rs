@@ -92,6 +92,14 @@ impl Capacity {
         }
     }
 
+    pub(super) fn set_bounds(&mut self, min: u32, max: u32) {
+        (self.min, self.max) = (min, max);
+        self.level = self.bounded(self.level);
+        self.anchor = self.bounded(self.anchor);
+        // What was being tried was tried within other bounds.
+        self.phase = Phase::Cruise;
+    }
+
     /// The limit for the present round.
     pub(super) fn limit(&self) -> u32 {
         let cruise = self.whole(self.level);

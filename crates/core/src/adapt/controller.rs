@@ -47,6 +47,18 @@ impl Controller {
         })
     }
 
+    /// Moves within other bounds from now on, and keeps what it has learned.
+    pub fn set(&mut self, settings: Settings, now: Tick) -> Result<(), SettingsError> {
+        settings.check()?;
+        self.account(now);
+        self.capacity.set_bounds(settings.limit_min, settings.limit_max);
+        self.limit_brake.set_floor(settings.brake_floor);
+        self.rate_brake.set_floor(settings.factor_floor);
+        self.settings = settings;
+        self.begin_round(now, 1);
+        Ok(())
+    }
+
     /// How many requests may be in flight.
     pub fn limit(&self) -> u32 {
         let learned = u64::from(self.capacity.limit());

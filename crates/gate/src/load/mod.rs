@@ -23,7 +23,7 @@ use tidegate_core::{Span, Tick};
 
 pub use self::flight::InFlight;
 pub use self::pressure::Pressure;
-use self::state::{State, Step};
+use self::state::{Around, State, Step};
 use crate::gate::Gate;
 
 /// What a service says about itself.
@@ -158,13 +158,20 @@ impl Gate {
         let adapt = &self.0.adapt;
         // Whoever comes second goes on: it is being seen to.
         let Ok(mut state) = adapt.state.try_lock() else { return };
-        let shares = self.shares_factor();
-        let Step { factor, due, tells, own } = state.step(adapt.factor(), now, shares);
+        let generation = self.0.current.load_full();
+        let around = Around {
+            tells: self.tells_factor(),
+            queues: generation.shares.factor().filter(|_| self.rules().are_adaptive()),
+        };
+        let Step { factor, due, tells, own, load } = state.step(adapt.factor(), now, around);
         adapt.due.store(due.map_or(u64::MAX, Tick::get), Ordering::Relaxed);
         if factor != adapt.factor() {
             self.set_factor(factor);
         }
         drop(state);
+        if let Some(load) = load {
+            generation.shares.hear(|queue| queue.load(load));
+        }
         if tells {
             self.tell_fleet(own);
         }
@@ -183,7 +190,7 @@ impl Gate {
     }
 
     /// Whether a fleet is told of the factor.
-    fn shares_factor(&self) -> bool {
+    fn tells_factor(&self) -> bool {
         self.0.store.here().is_none() && self.rules().are_adaptive()
     }
 

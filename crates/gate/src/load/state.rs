@@ -24,6 +24,15 @@ pub(super) struct State {
     fleet: Option<(Share, Tick)>,
 }
 
+/// What a step has to know of the rest of the gate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around {
+    /// Whether there is a fleet to tell.
+    pub(super) tells: bool,
+    /// The smallest factor of queues that find their capacity, if there are any.
+    pub(super) queues: Option<Share>,
+}
+
 /// What came of a step.
 #[derive(Debug)]
 pub(super) struct Step {
@@ -34,6 +43,8 @@ pub(super) struct Step {
     pub(super) tells: bool,
     /// This node's own factor, if it knows anything.
     pub(super) own: Option<Share>,
+    /// A word about load that counts from now on, for whoever else goes by it.
+    pub(super) load: Option<Share>,
 }
 
 impl State {
@@ -67,43 +78,45 @@ impl State {
     }
 
     /// Lets time pass. `present` is the factor in force.
-    pub(super) fn step(&mut self, present: Share, now: Tick, shares: bool) -> Step {
+    pub(super) fn step(&mut self, present: Share, now: Tick, around: Around) -> Step {
         let is_due = |last: Option<Tick>| last.is_none_or(|last| PACE <= now.since(last));
         let somebody_left = self.sources.forget(now);
-        if somebody_left && self.sources.len() == 0 {
-            // Nobody says anything any more.
-            self.controller.load(now, Share::NONE);
+        // Nobody says anything any more.
+        let silent = somebody_left && self.sources.len() == 0;
+        let mut load = silent.then_some(Share::NONE);
+        let is_paced = is_due(self.paced_at);
+        if is_paced {
+            load = self.sources.news().or(load);
         }
+        if let Some(load) = load {
+            self.controller.load(now, load);
+        }
+        self.controller.advance(now);
+        let queues = around.queues.unwrap_or(Share::WHOLE);
         let mut factor = present;
-        if is_due(self.paced_at) {
-            if let Some(load) = self.sources.news() {
-                self.controller.load(now, load);
-            }
-            self.controller.advance(now);
-            factor = step_of(self.controller.factor().min(self.of_fleet(now)));
+        if is_paced {
+            factor = step_of(self.controller.factor().min(queues).min(self.of_fleet(now)));
             if factor != present {
                 self.paced_at = Some(now);
             }
-        } else {
-            self.controller.advance(now);
         }
-        let own = self.own();
-        let tells = shares && is_due(self.told_at);
+        let own = self.own(around.queues);
+        let tells = around.tells && is_due(self.told_at);
         if tells {
             self.told_at = Some(now);
         }
         let is_calm = own.is_none() && factor == Share::WHOLE && self.fleet.is_none();
         let pause = if is_calm { PACE } else { BEAT };
-        let due = (!is_calm || shares).then(|| now.after(pause));
-        Step { factor, due, tells, own }
+        let due = (!is_calm || around.tells).then(|| now.after(pause));
+        Step { factor, due, tells, own, load }
     }
 
     /// This node's own factor, if it knows anything.
-    fn own(&self) -> Option<Share> {
+    fn own(&self, queues: Option<Share>) -> Option<Share> {
         let factor = self.controller.factor();
         let is_calm =
             factor == Share::WHOLE && self.sources.len() == 0 && self.controller.in_flight() == 0;
-        (!is_calm).then_some(factor)
+        (!is_calm || queues.is_some()).then(|| factor.min(queues.unwrap_or(Share::WHOLE)))
     }
 
     /// What the fleet's nodes said lately.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tidegate_core::Span;
 use tidegate_gate::Admission;
+use tidegate_gate::adapt::Outcome;
 
 use super::check::{Call, Wanted};
 use super::field::{self, Whole};
@@ -37,6 +38,29 @@ struct Done<'a> {
     permit: Cow<'a, str>,
     #[serde(default, deserialize_with = "field::cost")]
     cost: Option<u32>,
+    #[serde(default, deserialize_with = "field::said")]
+    outcome: Option<Came>,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Came {
+    Served,
+    Failed,
+    TimedOut,
+    Abandoned,
+}
+
+impl From<Came> for Outcome {
+    fn from(came: Came) -> Outcome {
+        match came {
+            Came::Served => Outcome::Served,
+            Came::Failed => Outcome::Failed,
+            Came::TimedOut => Outcome::TimedOut,
+            Came::Abandoned => Outcome::Abandoned,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -121,6 +145,7 @@ pub(super) async fn release(
     let is_released = held.is_some();
     if let Some(mut admission) = held {
         let cost = named.cost;
+        admission.came_of(named.outcome.unwrap_or(Came::Served).into());
         to_its_end(async move {
             if let Some(cost) = cost {
                 admission.set_cost(cost).await;
