@@ -141,6 +141,15 @@ impl Resource {
         }
     }
 
+    /// How long it takes at least until there are `cost` cells, whoever else wants them.
+    pub(crate) fn earliest(&mut self, cost: u32, now: Tick) -> Span {
+        let Resource::Rate { policy, state } = self else { return Span::ZERO };
+        match policy.peek(state, now, cost).verdict {
+            Verdict::Deny { retry_after } => retry_after,
+            _ => Span::ZERO,
+        }
+    }
+
     /// How fast requests are served.
     pub(crate) fn speed(&self) -> Option<Quota> {
         match self {

@@ -133,6 +133,14 @@ impl Shared {
         if state.queue.is_empty() && request.cost <= state.resource.room(now).free {
             return Asked::Now(state.start_at_once(request, now));
         }
+        let earliest = state.resource.earliest(request.cost, now);
+        if within < earliest {
+            state.count(Reason::TooLate);
+            // From then on the same wait is long enough.
+            let retry_after = Some(Span::from_micros(earliest.get() - within.get()));
+            let refused = Refused { reason: Reason::TooLate, retry_after };
+            return Asked::Now(Outcome::Refused(refused));
+        }
         let slot = Arc::new(Slot::new(waker));
         let mut afterwards = Afterwards::default();
         let speed = state.resource.speed();

@@ -233,6 +233,21 @@ fn more_than_a_policy_ever_lets_pass_is_refused_at_once() {
 }
 
 #[test]
+fn who_is_first_and_cannot_be_paid_for_in_time_is_told_so_at_once() {
+    let (queue, clock) = rate(Quota::per_second(1).burst(3));
+    drop(poll(&mut queue.of("a").cost(3).acquire(PATIENCE)).unwrap().unwrap());
+    let within = |span| queue.of("b").cost(2).acquire(span);
+    let refused = poll(&mut within(Span::from_millis(1_500))).unwrap().unwrap_err();
+    assert_eq!(refused.reason, Reason::TooLate);
+    assert_eq!(refused.retry_after, Some(Span::from_millis(500)));
+    clock.advance(Span::from_millis(500));
+    let mut waits = within(Span::from_millis(1_500));
+    assert!(poll(&mut waits).is_none());
+    clock.advance(Span::from_millis(1_500));
+    drop(poll(&mut waits).unwrap().unwrap());
+}
+
+#[test]
 fn a_cell_of_a_rate_that_nobody_took_is_there_for_the_next() {
     let (queue, clock) = rate(Quota::per_second(1).burst(1));
     drop(now(&queue, "a"));
