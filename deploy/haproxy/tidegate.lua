@@ -51,13 +51,19 @@ local function refuse(txn, answer)
   txn:done(reply)
 end
 
+-- Too much, blocked, or no turn in a share: that 503 says when to come again, unlike HAProxy's own.
+local function is_refusal(answer)
+  return answer.status == 429 or answer.status == 403
+    or (answer.status == 503 and answer.headers["retry-after"] ~= nil)
+end
+
 core.register_action("tidegate", { "http-req" }, function(txn)
   local answer = core.httpclient():get {
     url = "http://" .. address .. "/v1/auth-request",
     headers = question(txn),
     timeout = timeout_ms,
   }
-  if answer and (answer.status == 429 or answer.status == 403) then
+  if answer and is_refusal(answer) then
     refuse(txn, answer)
   elseif answer and answer.status == 200 then
     for name, variable in pairs(told) do

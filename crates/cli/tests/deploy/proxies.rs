@@ -16,6 +16,9 @@ rules:
   - { name: posts, match: { path: /posts, method: POST }, key: ip, limit: 1/h }
   - { name: full, match: { path: /search, query: { full: '*' } }, key: ip, limit: 1/h }
   - { name: by-key, match: { path: /keys }, key: header:x-api-key, limit: 1/h }
+  - { name: closed, match: { path: /closed }, block: true }
+share:
+  - { name: scarce, match: { path: /scarce }, capacity: 1/h, by: ip, wait: 1ms }
 ";
 
 /// Who could not be let pass is told when to come again; nothing that a client says changes that.
@@ -41,6 +44,18 @@ fn refuses_and_tells(standing: &Standing) {
         let wait = answer.header("retry-after").and_then(|wait| wait.parse::<u32>().ok());
         assert!(wait.is_some_and(|wait| (1..=3600).contains(&wait)), "{answer:?}");
     }
+}
+
+/// Who gets no turn is refused as well, and not for having asked too much.
+fn refuses_who_gets_no_turn(standing: &Standing) {
+    assert_eq!(standing.get("/closed").status, 403, "blocked");
+    assert_eq!(passed(&standing.get("/scarce")), format!("{REACHED} get /scarce "));
+    let crowded = standing.get("/scarce");
+    assert_eq!(crowded.status, 503, "{crowded:?}");
+    let wait = crowded.header("retry-after").and_then(|wait| wait.parse::<u32>().ok());
+    assert!(wait.is_some_and(|wait| (3_000..=3_600).contains(&wait)), "{crowded:?}");
+    assert_eq!(crowded.header("content-type"), Some("application/problem+json"));
+    assert!(crowded.text().contains("\"status\":503"), "{}", crowded.text());
 }
 
 /// Refusals have a body that says so. Envoy has none to pass on.
@@ -121,6 +136,7 @@ fn nginx_asks_and_lets_pass_while_nobody_answers() {
     let nginx = nginx.unwrap();
     check(&nginx, &mut tidegate, 200);
     explains(&nginx);
+    refuses_who_gets_no_turn(&nginx);
 }
 
 /// What stands around the shipped file, with nothing outside of its folder.
@@ -157,6 +173,7 @@ fn haproxy_asks_and_lets_pass_while_nobody_answers() {
     let haproxy = haproxy.unwrap();
     check(&haproxy, &mut tidegate, 200);
     explains(&haproxy);
+    refuses_who_gets_no_turn(&haproxy);
 }
 
 #[test]
@@ -178,6 +195,7 @@ fn caddy_asks_and_refuses_while_nobody_answers() {
     let caddy = caddy.unwrap();
     check(&caddy, &mut tidegate, 502);
     explains(&caddy);
+    refuses_who_gets_no_turn(&caddy);
 }
 
 #[test]
