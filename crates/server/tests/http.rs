@@ -178,17 +178,43 @@ fn a_place_is_waited_for_and_handed_on() {
 fn whoever_goes_away_leaves_the_queue_and_is_not_charged() {
     let world = World::new(SHARED);
     let first = world.post("/v1/acquire", "{}");
-    let mut caller = TcpStream::connect(("127.0.0.1", world.http())).expect("it listens");
     let body = r#"{"attributes":{"tenant":"b"}}"#;
-    let head = "POST /v1/acquire HTTP/1.1\r\nhost: a\r\ncontent-length: ";
-    write!(caller, "{head}{}\r\n\r\n{body}", body.len()).expect("it listens");
-    wait_for(&world, "tidegate_share_waiting", 1);
-    drop(caller);
-    wait_for(&world, "tidegate_share_waiting", 0);
+    for call in ["acquire", "check"] {
+        let mut caller = TcpStream::connect(("127.0.0.1", world.http())).expect("it listens");
+        let head = format!("POST /v1/{call} HTTP/1.1\r\nhost: a\r\ncontent-length: ");
+        write!(caller, "{head}{}\r\n\r\n{body}", body.len()).expect("it listens");
+        wait_for(&world, "tidegate_share_waiting", 1);
+        drop(caller);
+        wait_for(&world, "tidegate_share_waiting", 0);
+    }
     let release = json!({ "permit": first.1["permit"] }).to_string();
     assert_eq!(world.post("/v1/release", &release).1["released"], true);
     assert_eq!(world.post("/v1/peek", body).1["remaining"], 5);
     assert_eq!(verdict(&world.post("/v1/acquire", body)), "allow");
+}
+
+#[test]
+fn what_comes_while_somebody_waits_is_answered_after_it() {
+    let world = World::new(SHARED);
+    let first = world.post("/v1/acquire", "{}");
+    let mut caller = TcpStream::connect(("127.0.0.1", world.http())).expect("it listens");
+    caller.set_read_timeout(Some(SOON)).expect("it is open");
+    let send = |body: &str| {
+        let head = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: ";
+        write!(&caller, "{head}{}\r\n\r\n{body}", body.len()).expect("it listens");
+    };
+    send(r#"{"attributes":{"tenant":"b"}}"#);
+    wait_for(&world, "tidegate_share_waiting", 1);
+    send(r#"{"attributes":{"tenant":"b"},"cost":0}"#);
+    let release = json!({ "permit": first.1["permit"] }).to_string();
+    world.post("/v1/release", &release);
+    let mut told = Vec::new();
+    while told.windows(11).filter(|it| it == b"\"remaining\"").count() < 2 {
+        let mut more = [0; 1_024];
+        let read = caller.read(&mut more).expect("it answers");
+        told.extend_from_slice(&more[..read]);
+        assert!(0 < read, "{}", String::from_utf8_lossy(&told));
+    }
 }
 
 #[test]

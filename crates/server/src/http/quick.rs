@@ -56,14 +56,39 @@ pub(super) async fn serve<S: Stream>(
             Heard::Stop => return Some(input),
         }
         while !input.is_empty() {
-            let used = turn.answer(door, &input, visitor, stop).await;
+            let (used, ahead) =
+                unless_it_ends(stream, turn.answer(door, &input, visitor, stop)).await?;
             turn.send(stream).await.ok()?;
             input.drain(..used);
+            input.extend(ahead);
             if used == 0 && !is_completed(door, stream, &mut input, stop).await? {
                 return Some(input);
             }
         }
     }
+}
+
+/// Waits for answers, and hears meanwhile whether the connection ends: then nobody waits for them,
+/// and what they wait for is for others. What was read ahead comes with them.
+async fn unless_it_ends<S: Stream, T>(
+    stream: &mut S,
+    answers: impl Future<Output = T>,
+) -> Option<(T, Vec<u8>)> {
+    let (mut answers, mut ahead) = (pin!(answers), Vec::new());
+    poll_fn(|context| {
+        if let Poll::Ready(done) = answers.as_mut().poll(context) {
+            return Poll::Ready(Some((done, std::mem::take(&mut ahead))));
+        }
+        while ahead.len() < limits::HTTP_QUIET_BYTES_MAX {
+            match listen::poll_more(stream, context, &mut ahead) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => return Poll::Ready(None),
+                Poll::Pending => break,
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Waits for the rest of a usual request. False if it is none, or does not come in time; nothing if
