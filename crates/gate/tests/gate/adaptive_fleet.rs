@@ -1,0 +1,131 @@
+//! Limits that follow the load in a fleet: nodes tell each other through a real Redis.
+
+#![cfg(feature = "redis")]
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::Span;
+use tidegate_gate::adapt::Share;
+use tidegate_gate::{Gate, Load};
+use tidegate_redis::{Fleet, RedisStore, Settings};
+use tidegate_store::{Clock, ManualClock};
+use tidegate_testbed::Server;
+
+use crate::stand::{START, by, clock_at, rules};
+
+const POLICY: &str = "rules: [{ name: r, key: header:x-api-key, limit: 1600/h, adaptive: 25% }]";
+
+async fn store(server: &Server) -> RedisStore {
+    let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
+    builder.deadline(Duration::from_secs(2)).connect().await.unwrap()
+}
+
+async fn node(server: &Server, clock: &Arc<ManualClock>) -> Gate {
+    let builder = Gate::builder().rules(rules(POLICY)).fleet(Fleet::new(store(server).await));
+    builder.clock(Arc::clone(clock) as Arc<dyn Clock>).open().unwrap()
+}
+
+fn push(gate: &Gate, percent: u32, ttl: Span) {
+    let load = Share::from_millionths(percent * 10_000);
+    gate.load(&Load { source: "s", load, ttl }).unwrap();
+}
+
+/// Lets time pass for all until a gate has come to this factor.
+async fn until(gates: &[&Gate], clock: &ManualClock, gate: &Gate, percent: u8) {
+    for _ in 0..400 {
+        for one in gates {
+            one.advance();
+        }
+        if gate.load_reading().factor == Share::from_percent(percent) {
+            return;
+        }
+        clock.advance(Span::from_millis(100));
+        // What nodes tell each other goes its way.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it is {:?}", gate.load_reading());
+}
+
+async fn left(gate: &Gate) -> u32 {
+    let admission = gate.admit(&by("a")).await;
+    assert!(!admission.by().is_fallback(), "by {}", admission.by());
+    admission.each().next().unwrap().decision.remaining
+}
+
+#[tokio::test]
+async fn what_one_node_is_told_counts_for_all_and_what_was_consumed_is_kept() {
+    let (server, clock) = (Server::start().unwrap(), clock_at(START));
+    let (one, two) = (node(&server, &clock).await, node(&server, &clock).await);
+    for _ in 0..600 {
+        assert!(one.admit(&by("a")).await.verdict().passes());
+    }
+    clock.advance(Span::from_secs(1));
+    push(&one, 200, Span::from_secs(10));
+    until(&[&one, &two], &clock, &two, 50).await;
+    assert_eq!(two.load_reading().fleet, Share::from_percent(50));
+    // Of 800: some of what was consumed may have been paid off by now.
+    let seen = left(&two).await;
+    assert!((198..=220).contains(&seen), "{seen}");
+    // Nobody says anything any more.
+    until(&[&one, &two], &clock, &two, 100).await;
+    until(&[&one, &two], &clock, &one, 100).await;
+    let seen = left(&one).await;
+    assert!((996..=1_020).contains(&seen), "{seen}");
+}
+
+#[tokio::test]
+async fn without_redis_a_node_goes_by_its_own() {
+    let (server, clock) = (Server::start().unwrap(), clock_at(START));
+    let (one, two) = (node(&server, &clock).await, node(&server, &clock).await);
+    clock.advance(Span::from_secs(1));
+    push(&one, 200, Span::from_secs(10));
+    until(&[&two], &clock, &two, 50).await;
+    drop(server);
+    until(&[&two], &clock, &two, 100).await;
+    push(&one, 400, Span::from_secs(10));
+    until(&[&one], &clock, &one, 25).await;
+    assert_eq!(two.load_reading().factor, Share::WHOLE);
+}
+
+#[tokio::test]
+async fn the_smallest_of_those_alive_counts_and_a_lease_ends_by_itself() {
+    let server = Server::start().unwrap();
+    let store = store(&server).await;
+    let long = Span::from_secs(60);
+    let tell = async |node, percent: Option<u8>, lease| {
+        let said = store.share_factor(node, percent.map(Share::from_percent), lease).await;
+        said.unwrap()
+    };
+    assert_eq!(tell(1, None, long).await, Share::WHOLE);
+    assert_eq!(tell(1, Some(80), long).await, Share::from_percent(80));
+    assert_eq!(tell(2, Some(30), long).await, Share::from_percent(30));
+    assert_eq!(tell(1, Some(90), long).await, Share::from_percent(30));
+    // It knows nothing any more.
+    assert_eq!(tell(2, None, long).await, Share::from_percent(90));
+    assert_eq!(tell(3, Some(10), Span::from_millis(30)).await, Share::from_percent(10));
+    let mut seen = Share::NONE;
+    for _ in 0..1_000 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        seen = tell(4, None, long).await;
+        if seen != Share::from_percent(10) {
+            break;
+        }
+    }
+    assert_eq!(seen, Share::from_percent(90));
+    let kept = server.must(&["HLEN", "tg:{%%}factor"]).unwrap();
+    assert_eq!(kept.text(), "1");
+}
+
+/// As whoever watches a policy does.
+#[tokio::test]
+async fn a_thread_without_a_runtime_tells_the_fleet_as_well() {
+    let (server, clock) = (Server::start().unwrap(), clock_at(START));
+    let (one, two) = (node(&server, &clock).await, node(&server, &clock).await);
+    clock.advance(Span::from_secs(1));
+    let told = one.clone();
+    let thread = std::thread::spawn(move || push(&told, 200, Span::from_secs(10)));
+    thread.join().unwrap();
+    until(&[&two], &clock, &two, 50).await;
+}

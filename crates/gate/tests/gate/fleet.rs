@@ -1,0 +1,365 @@
+//! The same decisions with states in Redis, on real servers.
+
+#![cfg(feature = "redis")]
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Decision, Span, Verdict};
+use tidegate_gate::{Admission, By, Field, Gate, Sample};
+use tidegate_redis::{Fleet, RedisStore, Settings};
+use tidegate_sim::rng::Rng;
+use tidegate_store::{Clock, ManualClock};
+use tidegate_testbed::{Reply, Server};
+
+use crate::stand::{Answered, START, at, by, clock_at, counts, gate_at, left, replace, rules};
+
+/// Longer than any server of a test needs for anything.
+const LONG: Duration = Duration::from_secs(20);
+
+struct Stand {
+    server: Server,
+    gate: Gate,
+    clock: Arc<ManualClock>,
+}
+
+/// A gate on a server of its own, whose time stands still until a test moves it.
+async fn still(policy: &str) -> Stand {
+    still_at(START, policy).await
+}
+
+async fn still_at(seconds: u64, policy: &str) -> Stand {
+    let server = Server::start().unwrap();
+    let clock = clock_at(seconds);
+    let gate = node(&server, &clock, policy).await;
+    Stand { server, gate, clock }
+}
+
+/// Another node on the same server.
+async fn node(server: &Server, clock: &Arc<ManualClock>, policy: &str) -> Gate {
+    let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
+    let judge = Arc::clone(clock) as Arc<dyn Clock>;
+    let store = builder.deadline(LONG).judged_by(Arc::clone(&judge)).connect().await.unwrap();
+    let builder = Gate::builder().rules(rules(policy)).fleet(Fleet::new(store));
+    builder.clock(judge).open().unwrap()
+}
+
+async fn passed(gate: &Gate, request: &Sample, asked: usize) -> usize {
+    let mut passed = 0;
+    for _ in 0..asked {
+        passed += usize::from(gate.admit(request).await.verdict().passes());
+    }
+    passed
+}
+
+/// What is left under each limit, which is given back at once.
+async fn looks(gate: &Gate, request: &Sample) -> Vec<u32> {
+    let mut admission = gate.admit(request).await;
+    assert!(!admission.by().is_fallback(), "by {}", admission.by());
+    let passes = admission.verdict().passes();
+    let left = admission.each().map(|answer| {
+        let taken = if passes && answer.decision.verdict.passes() { answer.cost } else { 0 };
+        answer.decision.remaining + taken
+    });
+    let left = left.collect();
+    admission.refund().await;
+    left
+}
+
+fn said(admission: &Admission) -> (Verdict, Vec<Decision>) {
+    (admission.verdict(), admission.each().map(|answer| answer.decision).collect())
+}
+
+fn calls(server: &Server) -> u64 {
+    let stats = server.must(&["INFO", "commandstats"]).unwrap();
+    let calls = |command: &str| -> u64 {
+        let Some(line) = stats.field(&format!("cmdstat_{command}")) else { return 0 };
+        line.split(',').find_map(|part| part.strip_prefix("calls=")).unwrap().parse().unwrap()
+    };
+    calls("evalsha") + calls("eval")
+}
+
+fn request() -> Sample {
+    Sample::new("GET /")
+}
+
+const MIXED: &str = "
+identify: { client: [header:x-api-key, ip] }
+tiers: { header: x-tier, default: free }
+costs: [{ path: /big, cost: 4 }]
+rules:
+  - { name: bucket, key: client, limit: { free: 20/10s, pro: 60/10s }, burst: 8 }
+  - { name: window, key: [client, path], limit: 15/10s, algorithm: fixed-window, cost: 2 }
+  - { name: log, limit: 40/10s, algorithm: sliding-log, match: { path: /big } }
+  - { name: sliding, key: ip, if_missing: skip, limit: 30/10s, algorithm: sliding-window }
+  - { name: saved, key: client, limit: 10/10s, burst: 3, credits: { for: 20s, rate: 3x } }
+  - { name: tried, key: client, limit: 5/10s, burst: 1, shadow: true,
+      credits: { for: 20s, rate: 2x } }
+  - { name: some, key: client, limit: 6/10s, enforce: 50%, algorithm: gcra }
+";
+
+/// The same requests at the same ticks: the same verdicts, the same numbers.
+#[tokio::test]
+async fn a_gate_by_redis_says_what_a_gate_in_memory_says() {
+    let mut refusals = 0;
+    for seed in 0..4 {
+        let stand = still(MIXED).await;
+        let (here, here_clock) = gate_at(START, MIXED);
+        let mut rng = Rng::new(seed);
+        for step in 0..250 {
+            if rng.one_in(2) {
+                let span = Span::from_micros(1 + rng.below(1_500_000));
+                stand.clock.advance(span);
+                here_clock.advance(span);
+            }
+            let path = ["/big", "/a", "/b"][usize::try_from(rng.below(3)).unwrap()];
+            let mut request = Sample::new(&format!("GET {path}"));
+            let id = rng.below(3);
+            request = if rng.one_in(2) {
+                request.with_header("x-api-key", format!("key-{id}"))
+            } else {
+                request.from_peer(format!("192.0.2.{id}").parse().unwrap())
+            };
+            if rng.one_in(3) {
+                request = request.with_header("x-tier", "pro");
+            }
+            let there = stand.gate.admit(&request).await;
+            let here = here.decide(&request);
+            assert_eq!(said(&there), said(&here), "seed {seed}, step {step}: {request:?}");
+            refusals += usize::from(!here.verdict().passes());
+        }
+        assert_eq!(stand.gate.counts(), here.counts(), "seed {seed}");
+    }
+    assert!(100 < refusals, "{refusals}");
+}
+
+#[tokio::test]
+async fn nodes_share_all_and_pass_all_or_nothing_whatever_the_tenant() {
+    let policy = "
+identify: { client: [header:x-api-key, ip] }
+rules:
+  - { name: everybody, limit: 5/day }
+  - { name: client, key: client, limit: 3/day }
+  - { name: path, key: [path, client], limit: 9/day, cost: 2 }
+";
+    let Stand { server, gate, clock } = still(policy).await;
+    let other = node(&server, &clock, policy).await;
+    assert_eq!(left(&gate.admit(&by("ada")).await), [4, 2, 7]);
+    assert_eq!(left(&other.admit(&by("ada")).await), [3, 1, 5]);
+    assert_eq!(passed(&gate, &by("ada"), 5).await, 1);
+    let refused = other.admit(&by("ada")).await;
+    let violated: Vec<&str> = refused.violated().map(|answer| answer.rule).collect();
+    assert_eq!(violated, ["client"]);
+    assert_eq!(looks(&gate, &by("bob")).await, [2, 3, 9], "a refusal is free");
+    // An address is nobody's API key.
+    assert_eq!(passed(&gate, &by("192.0.2.1"), 1).await, 1);
+    assert_eq!(looks(&gate, &at("192.0.2.1")).await, [1, 3, 9]);
+}
+
+#[tokio::test]
+async fn shadow_takes_one_more_round_trip_and_many_of_them_are_judged() {
+    let shadow = |id: u32| format!("{{ name: s{id}, limit: {}/day, shadow: true }}", 10 + id);
+    let shadow: Vec<String> = (0..20).map(shadow).collect();
+    let policy = format!("rules: [{{ name: real, limit: 3/day }}, {}]", shadow.join(", "));
+    let Stand { server, gate, .. } = still(&policy).await;
+    drop(gate.admit(&request()).await);
+    let before = calls(&server);
+    let second = gate.admit(&request()).await;
+    assert!(calls(&server) - before <= 3, "{} calls", calls(&server) - before);
+    let expected: Vec<u32> = std::iter::once(1).chain((0..20).map(|id| 8 + id)).collect();
+    assert_eq!(left(&second), expected);
+    assert_eq!(passed(&gate, &request(), 3).await, 1);
+    // Refused: nothing is charged in shadow, and nothing there would have refused.
+    let refused = gate.admit(&request()).await;
+    let tried = refused.each().filter(|answer| answer.is_shadow);
+    assert_eq!(tried.filter(|answer| answer.decision.verdict.passes()).count(), 20);
+    assert_eq!(counts(&gate, "s0"), (6, 0, 0));
+}
+
+#[tokio::test]
+async fn charges_are_settled_and_given_back() {
+    let policy = "rules:
+  - { name: cells, limit: 100/day }
+  - { name: said, limit: 100/day, cost: { from: response:x-tokens, default: 10 } }
+  - { name: failed, limit: 9/day, cost: 1, counts_when: { status: 401 } }
+  - { name: tried, limit: 100/day, shadow: true }";
+    let Stand { gate, server: _server, .. } = still(policy).await;
+    let mut admission = gate.admit(&request()).await;
+    admission.settle(&Answered(200, "x-tokens", "30")).await;
+    assert_eq!(looks(&gate, &request()).await, [99, 70, 9, 99]);
+    admission.set_cost(40).await;
+    assert_eq!(looks(&gate, &request()).await, [60, 70, 9, 60]);
+    admission.charge_more(10).await;
+    admission.set_cost(20).await;
+    assert_eq!(looks(&gate, &request()).await, [80, 70, 9, 80]);
+    admission.set_cost(5).await;
+    assert_eq!(looks(&gate, &request()).await, [95, 70, 9, 95]);
+    admission.refund().await;
+    admission.refund().await;
+    drop(admission);
+    assert_eq!(looks(&gate, &request()).await, [100, 100, 9, 100]);
+    // What there is no room for is not charged.
+    let mut admission = gate.admit(&request()).await;
+    admission.charge_more(500).await;
+    let mut refused = gate.admit(&request()).await;
+    assert!(!refused.verdict().passes());
+    // Nor is what was refused, later: there is room in shadow, once the first is gone.
+    replace(&gate, &policy.replace("name: tried, limit: 100/day", "name: tried, limit: 900/day"));
+    let before = left(&gate.admit(&request()).await);
+    refused.charge_more(7).await;
+    let mut refused = gate.admit(&request()).await;
+    refused.charge_more(7).await;
+    assert_eq!(left(&gate.admit(&request()).await), before);
+}
+
+/// Waits until something is so; by other tasks, not by time.
+async fn becomes(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..2_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("in vain: {what}");
+}
+
+#[tokio::test]
+async fn permits_and_places_in_a_queue_come_back() {
+    let policy = "rules:
+  - { name: flights, limit: 2 in flight, algorithm: concurrency, match: { path: /work } }
+  - { name: queue, limit: 1/s, burst: 3, algorithm: leaky-queue, match: { path: /queue } }";
+    let Stand { gate, server: _server, .. } = still(policy).await;
+    let work = Sample::new("GET /work");
+    let (one, two) = (gate.admit(&work).await, gate.admit(&work).await);
+    assert!(one.verdict().passes() && two.verdict().passes());
+    assert!(!gate.admit(&work).await.verdict().passes());
+    drop(one);
+    becomes("a permit is free", async || gate.admit(&work).await.verdict().passes()).await;
+    let queue = Sample::new("GET /queue");
+    assert_eq!(gate.admit(&queue).await.delay(), None);
+    let waits = gate.admit(&queue).await;
+    // Less what has passed since it was asked for.
+    let first = Some(Span::from_millis(1))..=Some(Span::from_secs(1));
+    assert!(first.contains(&waits.delay()), "{waits:?}");
+    // Gone before its turn.
+    drop(waits.start());
+    // Only looked at: were one taken behind it meanwhile, its place would stay empty.
+    becomes("its place is free", async || first.contains(&gate.peek(&queue).await.delay())).await;
+}
+
+#[tokio::test]
+async fn days_of_a_time_zone() {
+    // Midnight of 30 March 2024 in Berlin; the day after has 23 hours.
+    let policy = "rules: [{ name: daily, limit: 3/day, algorithm: fixed-window, \
+                  time_zone: Europe/Berlin }]";
+    let Stand { server, gate, clock } = still_at(1_711_753_200, policy).await;
+    for hours in [24, 23, 24] {
+        let other = node(&server, &clock, policy).await;
+        let first = gate.admit(&request()).await;
+        assert_eq!((left(&first)[0], first.decision().reset_after.get()), (2, hours * HOUR));
+        assert_eq!(left(&other.admit(&request()).await), [1]);
+        clock.advance(Span::from_micros(hours * HOUR - 1));
+        assert_eq!(passed(&gate, &request(), 4).await, 1);
+        clock.advance(Span::from_micros(1));
+    }
+}
+
+const HOUR: u64 = 3_600_000_000;
+
+#[tokio::test]
+async fn without_redis_each_rule_says_what_to_do() {
+    let policy = |without: &str| {
+        format!("{{ nodes: 2, rules: [{{ name: r, limit: 10/day, on_store_error: {without} }}] }}")
+    };
+    let server = Server::start().unwrap();
+    let clock = clock_at(START);
+    let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
+    let store = builder.deadline(Duration::from_millis(20)).connect().await.unwrap();
+    let fleet = Fleet::new(store);
+    let builder = Gate::builder().rules(rules(&policy("open"))).fleet(fleet);
+    let gate = builder.clock(clock).open().unwrap();
+    let told = |admission: &Admission| {
+        let mut told = None;
+        admission.fields(|field, value| {
+            if field == Field::Fallback {
+                told = Some(value.to_owned());
+            }
+        });
+        told
+    };
+    server.pause();
+    let open = gate.admit(&request()).await;
+    assert_eq!((open.verdict().passes(), open.by()), (true, By::Open));
+    assert_eq!(told(&open).as_deref(), Some("open"));
+    assert_eq!(passed(&gate, &request(), 20).await, 20);
+    // A reload may say something else.
+    replace(&gate, &policy("closed"));
+    let closed = gate.admit(&request()).await;
+    assert_eq!((closed.verdict().passes(), closed.by()), (false, By::Closed));
+    assert_eq!(told(&closed).as_deref(), Some("closed"));
+    replace(&gate, &policy("local"));
+    assert_eq!(gate.admit(&request()).await.by(), By::Local);
+    assert_eq!(passed(&gate, &request(), 20).await, 4, "half of ten");
+    assert_eq!(told(&gate.admit(&request()).await).as_deref(), Some("local"));
+    server.resume();
+}
+
+#[tokio::test]
+async fn a_reload_keeps_what_was_consumed() {
+    let policy = |rest: &str| format!("rules: [{{ name: r, {rest} }}]");
+    let Stand { server, gate, clock } = still(&policy("limit: 10/day")).await;
+    assert_eq!(passed(&gate, &request(), 6).await, 6);
+    for (rest, room) in [
+        ("limit: 20/day", 14),
+        ("limit: 20/day, on_store_error: closed", 14),
+        ("limit: 30/day, on_store_error: open", 24),
+        ("limit: 30/day, algorithm: sliding-log", 24),
+        ("limit: 4/day, algorithm: sliding-log", 0),
+    ] {
+        replace(&gate, &policy(rest));
+        assert_eq!(looks(&gate, &request()).await, [room], "{rest}");
+    }
+    // Another node that starts by now counts with it.
+    let rest = policy("limit: 50/day, algorithm: sliding-log");
+    replace(&gate, &rest);
+    assert!(gate.admit(&request()).await.verdict().passes());
+    let other = node(&server, &clock, &rest).await;
+    assert_eq!(looks(&gate, &request()).await, looks(&other, &request()).await);
+}
+
+#[tokio::test]
+async fn no_secret_is_written_to_redis() {
+    let secrets = ["sk-live-0123456789", "c00kie-secret", "query-secret"];
+    let policy = format!(
+        "identify: {{ client: [header:x-api-key, cookie:session, 'query:token', ip] }}
+rules:
+  - {{ name: one, key: client, limit: 5/day, overrides: {{ {}: 50/day }} }}
+  - {{ name: two, key: [path, client], limit: 5/day, algorithm: sliding-log }}
+  - {{ name: three, key: [client, path], limit: 2 in flight, algorithm: concurrency }}
+  - {{ name: four, key: fingerprint, limit: 9/day }}",
+        secrets[0]
+    );
+    let Stand { server, gate, .. } = still(&policy).await;
+    let requests = [
+        by(secrets[0]),
+        request().with_header("cookie", format!("session={}", secrets[1])),
+        Sample::new(&format!("GET /?token={}", secrets[2])),
+        at("192.0.2.1").with_header("user-agent", "an agent"),
+    ];
+    let mut held = Vec::new();
+    for request in &requests {
+        held.push(gate.admit(request).await);
+    }
+    let keys = server.must(&["KEYS", "*"]).unwrap();
+    let names: Vec<String> = keys.items().iter().map(Reply::text).collect();
+    assert!(10 <= names.len(), "{names:?}");
+    assert!(names.iter().any(|name| name.contains("192.0.2.1")), "{names:?}");
+    for name in &names {
+        let dump = server.must(&["DUMP", name]).unwrap().text();
+        for secret in secrets {
+            assert!(!name.contains(secret) && !dump.contains(secret), "{name}");
+        }
+    }
+    drop(held);
+}

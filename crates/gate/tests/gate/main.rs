@@ -1,0 +1,28 @@
+//! Everything about a gate that does not need a process of its own, in one program: to link one
+//! takes as long as to run it.
+
+#[path = "../stand/mod.rs"]
+mod stand;
+
+mod adaptive;
+mod adaptive_fleet;
+mod calendar;
+mod credits;
+mod decisions;
+mod fleet;
+mod fleet_several;
+mod fleet_shares;
+mod in_flight;
+mod keys;
+mod look;
+mod model;
+mod overrides;
+mod plain;
+mod queue;
+mod reload;
+mod renew;
+mod settle;
+mod shares;
+mod snapshot;
+mod stats;
+mod together;

@@ -1,0 +1,19 @@
+//! Everything that does not need a process of its own, in one program: to link one takes as long as
+//! to run it.
+
+#[path = "../stand/mod.rs"]
+mod stand;
+
+mod across;
+mod coalescing;
+mod conformance;
+mod credits;
+mod examples;
+mod fleet;
+mod found;
+mod keys;
+mod limiter;
+mod refusals;
+mod renew;
+mod shaper;
+mod stats;
