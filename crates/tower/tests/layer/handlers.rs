@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it is wrong")]
 
-mod support;
-
 use std::convert::Infallible;
 use std::future::ready;
 use std::sync::mpsc;
 
+use crate::support::{Text, call, gate, header, request, status, told, with};
 use http::{Request, Response};
-use support::{Text, call, gate, header, request, status, told, with};
 use tidegate_tower::{LimitedBody, Limits, TidegateLayer, Verdict};
 use tower::{Layer, Service, service_fn};
 
@@ -134,7 +132,7 @@ fn what_a_body_says_is_charged_when_it_ends() {
     let (response, limits) = next();
     limits.charge_more(3);
     assert_eq!(remaining(&next().0), "8", "the body goes on");
-    assert_eq!(support::text(response.into_body()), "done");
+    assert_eq!(crate::support::text(response.into_body()), "done");
     assert_eq!(limits.each()[0].cost, 4);
     assert_eq!(remaining(&next().0), "4");
 

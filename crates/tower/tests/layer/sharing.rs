@@ -1,14 +1,12 @@
 //! How a layer's services hang together, and which of them is called.
 
-mod support;
-
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
+use crate::support::{Error, Hello, Text, at_once, call, gate, limited, request, status};
 use http::{Request, Response};
-use support::{Error, Hello, Text, at_once, call, gate, limited, request, status};
 use tidegate_core::Span;
 use tidegate_tower::TidegateLayer;
 use tower::{Layer, Service};
@@ -43,7 +41,7 @@ fn being_ready_costs_nothing() {
         assert_eq!(ready, Ok(()));
     }
     let response = call(&mut service, request("/"));
-    assert_eq!(support::header(&response, "x-ratelimit-remaining"), Some("1"));
+    assert_eq!(crate::support::header(&response, "x-ratelimit-remaining"), Some("1"));
 }
 
 /// A service that must be polled until it is ready before each call, and whose clones are not.
@@ -87,7 +85,7 @@ fn the_service_that_was_ready_is_the_one_that_is_called() {
     assert_eq!(status(&mut service, request("/")), 200);
     let Ok(()) = at_once(std::future::poll_fn(|context| service.poll_ready(context)));
     let mut waits = service.call(request("/"));
-    assert!(support::poll(&mut waits).is_pending());
+    assert!(crate::support::poll(&mut waits).is_pending());
     assert_eq!(calls.load(Ordering::Relaxed), 1);
     clock.advance(Span::from_secs(1));
     assert_eq!(at_once(waits).unwrap().status(), 200);

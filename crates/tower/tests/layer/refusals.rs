@@ -1,11 +1,9 @@
 //! What becomes of requests that do not pass.
 
-mod support;
-
+use crate::support::{Hello, call, gate, header, limited, request, status, text, told, with};
 use bytes::Bytes;
 use http::Response;
 use http_body::Body;
-use support::{Hello, call, gate, header, limited, request, status, text, told, with};
 use tidegate_tower::{Attributes, TidegateLayer};
 use tower::Layer;
 

@@ -1,8 +1,6 @@
 //! What clients are told, to the byte.
 
-mod support;
-
-use support::{call, from, header, limited, request, status, told};
+use crate::support::{call, from, header, limited, request, status, told};
 use tidegate_core::Span;
 
 /// Two limits: the second is the one that speaks for both.

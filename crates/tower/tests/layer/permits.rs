@@ -2,18 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it is wrong")]
 
-mod support;
-
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::support::{at_once, call, gate, header, limited, poll, request, status, text};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
-use support::{at_once, call, gate, header, limited, poll, request, status, text};
 use tidegate_tower::{Gate, Limits, TidegateLayer};
 use tower::{Layer, Service, service_fn};
 

@@ -1,14 +1,12 @@
 //! Requests that are held back: they leave as they came, and nobody waits for longer than they can.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use crate::support::{Hello, at_once, call, header, limited, poll, request, status, with};
 use http::Request;
-use support::{Hello, at_once, call, header, limited, poll, request, status, with};
 use tidegate_core::Span;
 use tidegate_tower::{Deadline, ResponseFuture, TidegateService};
 use tower::Service;

@@ -1,0 +1,15 @@
+//! The layer around services that need no framework, in one program: to link one takes as long as to
+//! run it.
+
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../wire/mod.rs"]
+mod wire;
+
+mod handlers;
+mod headers;
+mod permits;
+mod plain_hyper;
+mod refusals;
+mod sharing;
+mod waiting;
