@@ -8,19 +8,23 @@ use tidegate_sim::adapt::{Clients, Guard, Profile, Run, Scenario, Score, Spread,
 use crate::figure::{Figure, Target, Unit};
 use crate::report::{Report, Table};
 use crate::setting::Effort;
+use crate::statistics::median;
 
 pub(crate) fn run_all(effort: Effort) -> Report {
     let mut report = Report::new(ABOUT);
-    let seeds = if effort == Effort::Quick { 1..=1 } else { 1..=5 };
-    let seeds: Vec<u64> = seeds.collect();
+    // Other seeds than those that the law was tuned with.
+    let seeds: Vec<u64> = (301..).take(if effort == Effort::Quick { 1 } else { 20 }).collect();
+    let mut spread =
+        Table::new(SPREAD.to_owned(), &["latency", "inflation", "goodput", "settle s"]);
     for latency in LATENCIES {
-        let plants = plants(latency, &seeds);
-        let worst = Worst::of(OURS, &plants);
-        report.figures.extend(worst.figures(latency));
+        let runs = Runs::of(OURS, &plants(latency, &seeds));
+        report.figures.extend(runs.figures(latency));
+        spread.add(runs.row(latency));
     }
+    report.tables.push(spread);
     report.tables.push(beside(&seeds));
     report.tables.push(events(&seeds));
-    let storms = seeds.iter().map(|seed| storm(OURS, Span::from_millis(100), *seed));
+    let storms = seeds.iter().take(5).map(|seed| storm(OURS, Span::from_millis(100), *seed));
     report.figures.push(figure("storm/100ms", highest(storms), Unit::Seconds, 5.0));
     let drifts = seeds.iter().take(2).map(|seed| drift(OURS, *seed, effort));
     report.figures.push(figure("drift/24h", highest(drifts), Unit::Ratio, 0.05));
@@ -43,34 +47,54 @@ fn plant(latency: Span, seed: u64) -> Scenario {
     Scenario { length, warm_up, ..Scenario::new(WORKERS, latency, seed) }
 }
 
-/// The worst of several plants.
-struct Worst {
-    inflation: f64,
-    goodput: f64,
-    settle: f64,
+/// What came of several plants, each from best to worst.
+struct Runs {
+    inflation: Vec<f64>,
+    goodput: Vec<f64>,
+    settle: Vec<f64>,
 }
 
-impl Worst {
-    fn of(name: &str, plants: &[Scenario]) -> Worst {
-        let calm = plants.iter().map(|plant| Score::of(plant, name).inflation);
-        let busy = plants.iter().map(|plant| Score::of(&overload(plant), name).goodput);
-        Worst {
-            inflation: highest(calm),
-            goodput: busy.fold(f64::INFINITY, f64::min),
-            settle: highest(plants.iter().map(|plant| settle(name, plant))),
+impl Runs {
+    fn of(name: &str, plants: &[Scenario]) -> Runs {
+        let ordered = |measure: &dyn Fn(&Scenario) -> f64| {
+            let mut values: Vec<f64> = plants.iter().map(measure).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let mut goodput = ordered(&|plant| Score::of(&overload(plant), name).goodput);
+        goodput.reverse();
+        Runs {
+            inflation: ordered(&|plant| Score::of(plant, name).inflation),
+            goodput,
+            settle: ordered(&|plant| settle(name, plant)),
         }
     }
 
     fn figures(&self, latency: Span) -> Vec<Figure> {
         // Nothing can be known before answers come: ten latencies, if a second is less.
         let settle_max = (10.0 * seconds(latency)).max(1.0);
-        let goodput = figure(&format!("goodput-10x/{latency}"), self.goodput, Unit::Ratio, 0.95);
+        let goodput =
+            figure(&format!("goodput-10x/{latency}"), most(&self.goodput), Unit::Ratio, 0.95);
         vec![
-            figure(&format!("inflation/{latency}"), self.inflation, Unit::Ratio, 1.10),
+            figure(&format!("inflation/{latency}"), most(&self.inflation), Unit::Ratio, 1.10),
             Figure { target: Target::AtLeast(0.95), ..goodput },
-            figure(&format!("settle/{latency}"), self.settle, Unit::Seconds, settle_max),
+            figure(&format!("settle/{latency}"), most(&self.settle), Unit::Seconds, settle_max),
         ]
     }
+
+    fn row(&self, latency: Span) -> Vec<String> {
+        let cell = |values: &[f64]| {
+            let worst = values[values.len() - 1];
+            format!("{:.2} {:.2} {worst:.2}", median(values), most(values))
+        };
+        let cells = [&self.inflation, &self.goodput, &self.settle].map(|values| cell(values));
+        [latency.to_string()].into_iter().chain(cells).collect()
+    }
+}
+
+/// What nine of ten keep.
+fn most(values: &[f64]) -> f64 {
+    values[(values.len() * 9).div_ceil(10) - 1]
 }
 
 fn overload(plant: &Scenario) -> Scenario {
@@ -114,22 +138,23 @@ fn hour(run: &Run, nth: u32) -> f64 {
 
 /// All guards before the same services.
 fn beside(seeds: &[u64]) -> Table {
-    let title = "Worst of two spreads and all seeds, latencies of 10 ms and 100 ms".to_owned();
+    let title = "Nine of ten runs, latencies of 10 ms and 100 ms".to_owned();
     let head = ["guard", "inflation", "goodput at 10x", "settle s", "storm s"];
     let mut table = Table::new(title, &head);
     let (brief, long) = (Span::from_millis(10), Span::from_millis(100));
     for name in Guard::NAMES.into_iter().filter(|name| *name != "oracle") {
-        let worst = [brief, long].map(|latency| Worst::of(name, &plants(latency, &seeds[..1])));
-        let storms = [brief, long].map(|latency| storm(name, latency, 1));
-        let both = |pick: fn(&Worst) -> f64, digits: usize| {
-            let [brief, long] = [&worst[0], &worst[1]].map(pick);
+        let few = &seeds[..seeds.len().min(5)];
+        let runs = [brief, long].map(|latency| Runs::of(name, &plants(latency, few)));
+        let storms = [brief, long].map(|latency| storm(name, latency, seeds[0]));
+        let both = |pick: fn(&Runs) -> &[f64], digits: usize| {
+            let [brief, long] = [&runs[0], &runs[1]].map(|runs| most(pick(runs)));
             format!("{brief:.digits$}, {long:.digits$}")
         };
         table.add(vec![
             name.to_owned(),
-            both(|worst| worst.inflation, 2),
-            both(|worst| worst.goodput, 3),
-            both(|worst| worst.settle, 2),
+            both(|runs| &runs.inflation, 2),
+            both(|runs| &runs.goodput, 3),
+            both(|runs| &runs.settle, 2),
             format!("{:.1}, {:.1}", storms[0], storms[1]),
         ]);
     }
@@ -183,7 +208,11 @@ const ABOUT: &str = "A service of a hundred workers in virtual time, asked for h
     Storm is how long after a spike of one second, with clients that time out and retry, 95 % of \
     the load is served again; 29 is never. \
     Drift is how far the mean limit of any hour of a day is from that of the first. \
-    Figures are the worst of two spreads of service times (even, exponential) and of all seeds.";
+    Figures are what nine of ten runs keep, over two spreads of service times (even, exponential) \
+    and twenty seeds; the worst stands in the first table. \
+    With exponential times and a latency of a second, a hundred answers come in a second, and \
+    their mean is known to a tenth.";
+const SPREAD: &str = "Median, nine of ten, and worst of forty runs";
 const OURS: &str = "tidegate";
 const WORKERS: u32 = 100;
 const LATENCIES: [Span; 4] =

@@ -37,6 +37,8 @@ pub(super) struct Capacity {
     min: u32,
     max: u32,
     begun: bool,
+    /// No step up has failed yet: then the steps are long, and draining can wait.
+    rising: bool,
     /// What the limit should be, in parts of a slot.
     level: u64,
     /// The latency with nothing queued.
@@ -82,6 +84,7 @@ impl Capacity {
             min,
             max,
             begun: false,
+            rising: true,
             level: u64::from(start) * SLOT_PARTS,
             base: None,
             usual: None,
@@ -121,7 +124,7 @@ impl Capacity {
         if !self.begun {
             // The first requests found an empty service, and say nothing about a full one.
             self.begun = true;
-            return Next { settle: span_of(found.mean.latency), depth: DRAIN_DEPTH };
+            return Next { settle: span_of(found.mean.latency), depth: NOISY_DEPTH };
         }
         let base = *self.base.get_or_insert(found.mean);
         match self.phase {
@@ -179,9 +182,9 @@ impl Capacity {
             None => self.usual = Some(found.mean),
         }
         self.follow(base);
-        if self.is_drain_due(base, now) {
+        if !self.rising && self.is_drain_due(base, now) {
             self.phase = Phase::Drain;
-        } else if self.climb.is_due() && !self.is_above_meant(base) {
+        } else if self.rising || (self.climb.is_due() && !self.is_above_meant(base)) {
             self.step_up(found);
         }
     }
@@ -226,7 +229,8 @@ impl Capacity {
     fn step_up(&mut self, found: Measured) {
         let noise = found.mean.variance.isqrt();
         let step = scaled(self.level, noise * 3, DEVIATION_WHOLE);
-        let step = step.max(self.climb.stride(self.level)).min(self.level / 2).max(SLOT_PARTS);
+        let step = if self.rising { u64::MAX } else { step.max(self.climb.stride(self.level)) };
+        let step = step.min(self.level / 2).max(SLOT_PARTS);
         self.phase = Phase::Climb { from: self.level };
         self.level = self.bounded(self.level + step);
     }
@@ -235,7 +239,8 @@ impl Capacity {
     fn climbed(&mut self, found: Measured, base: Estimate, from: u64) {
         self.phase = Phase::Cruise;
         let half = (self.level - from) / 2;
-        let queued = base.latency + scaled(base.latency, half, from) < found.mean.latency;
+        let queued = base.is_below(found.mean, 2, Ratio(half, from));
+        self.rising &= found.bound && !queued && self.level < self.top();
         if !found.bound {
             self.level = from;
             self.climb.failed();
@@ -245,14 +250,21 @@ impl Capacity {
             self.level = from + (target - from) / 4;
             self.climb.failed();
         } else {
-            self.usual = Some(found.mean);
+            // What was usual before cannot have been a queue.
+            if let Some(usual) = self.usual.replace(found.mean) {
+                self.learn_base(usual, 0);
+            }
             self.anchor = self.level;
             self.climb.succeeded();
+            if self.level < self.top() {
+                self.step_up(found);
+            }
         }
     }
 
     /// A bad round: a little less, and look again.
     fn trouble(&mut self, found: Measured) {
+        self.rising = false;
         // Four fifths would be explained by the lower limit.
         let hiccup = Ratio(2, 3).of(found.pace);
         self.phase = Phase::Doubt { before: self.level, hiccup };
@@ -313,14 +325,14 @@ impl Capacity {
             if found.mean.latency < base.latency {
                 self.learn_base(found.mean, DRIFT_OF_QUEUE);
             }
+        } else if self.is_stale(found, base) {
+            self.base = Some(found.mean);
+            self.climb.renew();
         } else if base.is_below(found.mean, 2, Ratio(1, 6)) {
             // With fewer in flight it should not take longer.
             self.phase = Phase::Doubt { before: self.level, hiccup: u64::MAX };
             self.level = self.bounded(DRAIN.of(self.level));
             return;
-        } else if self.is_stale(found, base) {
-            self.base = Some(found.mean);
-            self.climb.renew();
         } else {
             self.learn_base(found.mean, DRIFT_OF_DRAIN);
             // With fewer in flight it cannot take longer: the usual is an upper bound of the base.
@@ -352,8 +364,12 @@ impl Capacity {
         GAIN.of(scaled(slots, self.base(), latency))
     }
 
+    fn top(&self) -> u64 {
+        u64::from(self.max) * SLOT_PARTS
+    }
+
     fn bounded(&self, level: u64) -> u64 {
-        level.clamp(u64::from(self.min) * SLOT_PARTS, u64::from(self.max) * SLOT_PARTS)
+        level.clamp(u64::from(self.min) * SLOT_PARTS, self.top())
     }
 
     fn whole(&self, level: u64) -> u32 {
