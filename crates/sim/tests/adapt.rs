@@ -41,10 +41,8 @@ fn half_the_capacity_is_found_within_a_second() {
             let halved = Scenario { profile, service, spread: Spread::Even(0.5), ..plant(seed) };
             run(&halved, "tidegate").settles(&run(&halved, "oracle"), 20.0, 0.5)
         };
-        let mut seeds: Vec<f64> = (1..=5).map(settles).collect();
-        seeds.sort_by(f64::total_cmp);
-        // Where it finds the controller in the middle of a drain, it may take a little longer.
-        assert!(seeds[3] <= 1.0 && seeds[4] <= 1.5, "{service}: {seeds:?}");
+        let seeds: Vec<f64> = (1..=5).map(settles).collect();
+        assert!(seeds.iter().all(|seed| *seed <= 1.0), "{service}: {seeds:?}");
     }
 }
 
@@ -68,6 +66,15 @@ fn a_service_that_is_slower_with_as_many_workers_keeps_its_limit() {
 }
 
 #[test]
+fn a_false_alarm_does_not_keep_the_limit_down() {
+    // Exponential times and few answers in a round: some rounds look like trouble.
+    for seed in [1, 8] {
+        let plant = Scenario::new(100, Span::from_millis(100), seed);
+        check(&Scenario { clients: Clients { load: 10.0, ..plant.clients }, ..plant }, 0.95, 1.10);
+    }
+}
+
+#[test]
 fn pauses_teach_nothing() {
     let pauses = Scenario { profile: Profile::Pauses { every: 4.0, lasts: 0.2 }, ..plant(6) };
     check(&pauses, 0.96, 1.10);
@@ -83,6 +90,10 @@ fn capacity_that_shrinks_slowly_is_followed() {
 fn requests_that_take_ever_longer_are_followed() {
     let profile = Profile::Leak { from: 10.0, to: 50.0, by: 2.0 };
     check(&Scenario { profile, length: Span::from_secs(60), ..plant(8) }, 0.80, 1.15);
+    // With few answers in a round it is noise that says that fewer in flight would help.
+    let service = Span::from_millis(100);
+    let length = Span::from_secs(60);
+    check(&Scenario { profile, service, length, ..plant(8) }, 0.85, 1.15);
 }
 
 #[test]

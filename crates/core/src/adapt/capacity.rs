@@ -17,7 +17,7 @@ const GAIN: Ratio = Ratio(33, 32);
 const DRAIN: Ratio = Ratio(3, 4);
 /// Between two drains pass so many times the time that one takes: the cost of knowing.
 const DRAIN_EVERY: u64 = 24;
-/// Answers of a drain, in usual rounds.
+/// Answers of a drain, in usual rounds, if they differ much; else half of it.
 const DRAIN_DEPTH: u32 = 4;
 /// The same of a round on which much depends, if answers differ much.
 const NOISY_DEPTH: u32 = 2;
@@ -28,8 +28,8 @@ const SETTLE_MAX: u64 = 32;
 /// The latency may change by 0.7 percent from drain to drain, and by half of that in a round.
 const DRIFT_OF_DRAIN: u64 = 49;
 const DRIFT_OF_ROUND: u64 = 9;
-/// If it was measured with a queue, it was wrong by who knows how much.
-const DRIFT_OF_QUEUE: u64 = 10_000;
+/// If it was measured with a queue, it was wrong by who knows how much; but a drain is noisy, too.
+const DRIFT_OF_QUEUE: u64 = 2_500;
 
 /// What has been learned.
 #[derive(Clone, Debug)]
@@ -157,17 +157,18 @@ impl Capacity {
             _ => found.mean.latency.min(self.base().saturating_mul(3)),
         };
         let settle = if settled { Span::ZERO } else { span_of(latency) };
-        let noisy = 7 * DEVIATION_WHOLE / 100 < found.mean.variance.isqrt();
+        let noise = 100 * found.mean.variance.isqrt() / DEVIATION_WHOLE;
         let depth = match self.phase {
-            Phase::Drain => DRAIN_DEPTH,
-            Phase::Doubt { .. } | Phase::Climb { .. } if noisy => NOISY_DEPTH,
+            Phase::Drain if 4 <= noise => DRAIN_DEPTH,
+            Phase::Drain => DRAIN_DEPTH / 2,
+            Phase::Doubt { .. } | Phase::Climb { .. } if 7 <= noise => NOISY_DEPTH,
             _ => 1,
         };
         Next { settle, depth }
     }
 
     fn cruise(&mut self, found: Measured, base: Estimate, now: Tick, held: bool) {
-        if base.is_below(found.mean, 4, TROUBLE) {
+        if base.is_below(found.least(), 4, TROUBLE) {
             return self.trouble(found);
         }
         if !found.bound || held {
@@ -277,12 +278,14 @@ impl Capacity {
         let pace = Estimate { latency: found.pace, ..found.mean };
         if !base.is_below(pace, 2, Ratio(1, 6)) {
             // Quicker by far more than the lower limit explains: a hiccup, as a pause of the
-            // service, from which there is nothing to be learned.
-            if found.pace < hiccup {
-                self.level = before;
+            // service, from which there is nothing to be learned. Else going back will tell.
+            self.phase = Phase::Cruise;
+            if hiccup <= found.pace {
+                self.phase = Phase::Climb { from: self.level };
+                self.climb.renew();
             }
             self.usual = None;
-            self.phase = Phase::Cruise;
+            self.level = before;
             return;
         }
         self.level = self.target(found, found.pace).clamp(self.level / 2, self.level);
@@ -293,8 +296,10 @@ impl Capacity {
 
     fn sense(&mut self, found: Measured, base: Estimate, then: (u64, Measured)) {
         let (before, then) = then;
-        let over = !base.is_below(found.mean, 4, TROUBLE);
-        let slower = is_insensitive(found, then);
+        let least = found.least();
+        let slower = is_insensitive(found, then) && base.is_below(least, 1, Ratio(1, 8));
+        // Noise may hide that it is not, so this comes second.
+        let over = !slower && !base.is_below(found.mean, 4, TROUBLE);
         if over || slower || self.limit() <= self.min {
             self.phase = Phase::Cruise;
             self.usual = Some(found.mean);
@@ -316,7 +321,6 @@ impl Capacity {
 
     fn drained(&mut self, found: Measured, base: Estimate, now: Tick) {
         self.drained_at = Some(now);
-        self.anchor = self.level;
         // A queue is what is gone when fewer are in flight, and what no noise explains.
         let queued = self.usual.is_some_and(|usual| found.mean.is_below(usual, 1, Ratio(1, 8)));
         if queued {
@@ -331,6 +335,7 @@ impl Capacity {
         } else if base.is_below(found.mean, 2, Ratio(1, 6)) {
             // With fewer in flight it should not take longer.
             self.phase = Phase::Doubt { before: self.level, hiccup: u64::MAX };
+            self.anchor = self.level;
             self.level = self.bounded(DRAIN.of(self.level));
             return;
         } else {
@@ -341,6 +346,10 @@ impl Capacity {
                 self.learn_base(usual, 0);
             }
         }
+        // A level that fell because the base was too low comes back with it.
+        let risen = scaled(self.level, self.base(), base.latency).min(self.anchor);
+        self.level = self.level.max(risen);
+        self.anchor = self.level;
         self.phase = Phase::Cruise;
     }
 
@@ -380,7 +389,7 @@ impl Capacity {
 
 /// Whether fewer in flight did not make them quicker: then nothing was queued.
 fn is_insensitive(found: Measured, then: Measured) -> bool {
-    let latency = found.mean.latency;
+    let latency = found.least().latency;
     let rising = Ratio(3, 2).of(then.mean.latency) < latency;
     if rising || then.slots / 8 * 7 < found.slots {
         // Nothing to compare, or something that is still changing.

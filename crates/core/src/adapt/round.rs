@@ -15,7 +15,7 @@ pub(super) const SLOT_PARTS: u64 = 1_024;
 /// Fewer answers than this say little about a mean.
 pub(super) const ENDED_MIN: u32 = 128;
 /// Fewer than this say nothing, even if they take too long.
-const OVERDUE_MIN: u32 = 32;
+const OVERDUE_MIN: u32 = 48;
 /// A round is at least this long: shorter ones measure the scheduler.
 pub(super) const LENGTH_MIN: u64 = 20_000;
 /// A round that has not come to an end by then measures a trickle, and is thrown away.
@@ -56,6 +56,14 @@ pub(super) struct Measured {
     pub(super) pace: u64,
     /// Whether it was the limit that kept the number in flight down, and not the demand.
     pub(super) bound: bool,
+}
+
+impl Measured {
+    /// The latency for which there are two witnesses: those that ended took so long, and no more
+    /// of them ended.
+    pub(super) fn least(&self) -> Estimate {
+        Estimate { latency: self.mean.latency.min(self.pace), ..self.mean }
+    }
 }
 
 /// How a round is laid out.
