@@ -166,6 +166,33 @@ fn the_same_options_give_the_same_bytes() {
 }
 
 #[test]
+fn simulate_adaptive_shows_what_a_loss_of_capacity_does() {
+    let (mut command, folder) = tidegate("adaptive");
+    let output = command.args(["simulate", "adaptive"]).output().unwrap();
+    let shown = text(&output.stdout);
+    let numbers = |name: &str| {
+        let line = shown.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+        let words = line.split_whitespace().map(|word| word.trim_end_matches("/s"));
+        words.filter_map(|word| word.parse().ok()).collect::<Vec<f64>>()
+    };
+    // Latency meanwhile, served in a second meanwhile, latency afterwards.
+    let (none, envoy, ours) = (numbers("none"), numbers("envoy"), numbers("tidegate"));
+    assert!(1_000.0 < none[0] && 1_000.0 < none[2], "{shown}");
+    assert!(ours[0] <= 11.0 && ours[0] < envoy[0] && ours[2] <= 11.0, "{shown}");
+    assert!(4_850.0 <= ours[1], "{shown}");
+    assert!(output.status.success());
+    assert!(
+        fs::read_to_string(folder.join("adaptive.svg")).unwrap().contains("half of its workers")
+    );
+    assert!(folder.join("adaptive.png").exists());
+
+    let output = run("adaptive-json", &["simulate", "adaptive", "--json", "--no-picture"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["guards"][2]["guard"], "tidegate");
+    assert_eq!(json["pictures"], Value::Array(Vec::new()));
+}
+
+#[test]
 fn simulate_fair_shows_who_is_served() {
     let (mut command, folder) = tidegate("fair");
     let output = command.args(["simulate", "fair"]).output().unwrap();

@@ -53,6 +53,12 @@ fn chunks(mut started: Vec<Started>, of: u32) -> Vec<Vec<Started>> {
 }
 
 #[test]
+#[cfg(target_pointer_width = "64")]
+fn it_is_as_small_as_it_says() {
+    assert_eq!(size_of::<Controller>(), 400);
+}
+
+#[test]
 fn the_limit_stays_within_its_bounds_whatever_is_heard() {
     for seed in 1..=40 {
         let mut rng = Rng::new(seed);

@@ -12,7 +12,7 @@ const BEAT: Span = Span::from_millis(100);
 
 /// Finds how much a service can take, from what comes of the requests it is given.
 ///
-/// It holds some 300 bytes, allocates nothing and reads no clock: time comes with each call.
+/// It holds 400 bytes, allocates nothing and reads no clock: time comes with each call.
 #[derive(Clone, Debug)]
 pub struct Controller {
     settings: Settings,

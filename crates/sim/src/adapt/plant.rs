@@ -70,6 +70,11 @@ impl Service {
         match self.scenario.spread {
             Spread::None => 1.0,
             Spread::Even(share) => 1.0 + share * (2.0 * fraction(&mut self.rng) - 1.0),
+            Spread::LogNormal(deviation) => {
+                let radius = (-2.0 * (1.0 - fraction(&mut self.rng)).ln()).sqrt();
+                let normal = radius * (std::f64::consts::TAU * fraction(&mut self.rng)).cos();
+                (deviation * normal - deviation * deviation / 2.0).exp()
+            }
             Spread::Exponential => -(1.0 - fraction(&mut self.rng)).ln(),
             Spread::Bimodal(times) => {
                 let short = 1.0 / (0.9 + 0.1 * times);

@@ -104,6 +104,8 @@ pub enum Spread {
     None,
     /// Evenly, up to this share of the mean to either side.
     Even(f64),
+    /// Log-normal, with this deviation of the logarithm: many a little quicker, few much slower.
+    LogNormal(f64),
     /// Exponential: the deviation is as large as the mean.
     Exponential,
     /// One in ten takes this many times as long as the others.

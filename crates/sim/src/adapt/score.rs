@@ -77,6 +77,19 @@ impl Run {
         seconds(self.slice) * real(settles.unwrap_or(ours.len()))
     }
 
+    /// How long after `at` it takes, in seconds, until the limit, on average over a tenth of a
+    /// second, is never off the oracle's by more than a quarter in the next five seconds.
+    pub fn settles_for_good(&self, oracle: &Run, at: f64) -> f64 {
+        let (ours, theirs) = (self.between(at, at + 5.0), oracle.between(at, at + 5.0));
+        let length = count((0.1 / seconds(self.slice)).round().max(1.0));
+        let is_off = |(ours, theirs): (&[Sample], &[Sample])| {
+            (limit(ours) / limit(theirs) - 1.0).abs() > 0.25
+        };
+        let windows: Vec<_> = ours.windows(length).zip(theirs.windows(length)).collect();
+        let last = windows.into_iter().rposition(is_off);
+        seconds(self.slice) * last.map_or(0.0, |last| real(last + length))
+    }
+
     /// How long after `at` it takes, in seconds, until the next three seconds serve the share
     /// `enough` of `rate` requests a second.
     pub fn recovers(&self, at: f64, rate: f64, enough: f64) -> f64 {

@@ -61,12 +61,14 @@ fn row(svg: &mut Svg, dip: &Dip, guarded: &Guarded, top: f64) {
     left.line(svg, samples, LINE, |_, sample| sample.in_flight);
     let workers = |at: f64, _: &Sample| f64::from(dip.scenario.workers_at(at));
     left.line(svg, samples, CAN, workers);
+    left.beyond(svg, samples, |sample| sample.in_flight, |most| format!("up to {most:.0}"));
     let area = Area { left: LEFT + width + GUTTER, ..area };
     let right = Plot { area, most: MILLIS_MAX };
     right.ground(svg, &[0.0, 10.0, 20.0, 30.0, 40.0, 50.0], " ms");
     right.caption(svg, "time inside the service; dashed: what a request takes");
-    right.line(svg, samples, LINE, |_, sample| 1e3 * sample.latency_sum / sample.ended.max(1.0));
+    right.line(svg, samples, LINE, |_, sample| millis(sample));
     right.line(svg, samples, CAN, |_, _| 10.0);
+    right.beyond(svg, samples, millis, |most| format!("up to {}", time(most)));
 }
 
 fn words(name: &str) -> (&'static str, &'static str) {
@@ -81,10 +83,17 @@ fn verdict(svg: &mut Svg, guarded: &Guarded, top: f64) {
     let millis = 1e3 * guarded.latency_meanwhile();
     let ink = if millis < 12.5 { "#00704f" } else { "#b94700" };
     let loud = Font { size: 15.0, color: ink, bold: true, anchor: Anchor::End };
-    let took =
-        if 1e3 <= millis { format!("{:.1} s", millis / 1e3) } else { format!("{millis:.0} ms") };
-    let text = format!("with half the workers a request took {took}");
+    let text = format!("with half the workers a request took {}", time(millis));
     svg.text(Point { x: WIDTH - RIGHT, y: top + 8.0 }, &text, loud);
+}
+
+/// The mean latency of what ended, in milliseconds.
+fn millis(sample: &Sample) -> f64 {
+    1e3 * sample.latency_sum / sample.ended.max(1.0)
+}
+
+fn time(millis: f64) -> String {
+    if 1e3 <= millis { format!("{:.1} s", millis / 1e3) } else { format!("{millis:.0} ms") }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +109,24 @@ impl Plot {
 
     fn y(&self, value: f64) -> f64 {
         self.area.bottom() - self.area.height * (value / self.most).min(1.0)
+    }
+
+    /// Says how far a line goes that leaves the plot, beside where it does so.
+    fn beyond(
+        &self,
+        svg: &mut Svg,
+        samples: &[Sample],
+        of: impl Fn(&Sample) -> f64,
+        say: impl Fn(f64) -> String,
+    ) {
+        let most = samples.iter().map(&of).fold(0.0, f64::max);
+        let leaves = self.columns(samples).filter(|(.., sample)| self.most < of(sample));
+        // A few columns beyond are a peak: the words stand right of it.
+        let edges: Vec<f64> = leaves.map(|(_, right, ..)| right).collect();
+        let peak = edges.len() * 10 < samples.len();
+        let Some(right) = (if peak { edges.last() } else { edges.first() }) else { return };
+        let font = Font { size: 13.0, color: "#b94700", bold: true, anchor: Anchor::Start };
+        svg.text(Point { x: right + 8.0, y: self.area.top + 18.0 }, &say(most), font);
     }
 
     fn caption(&self, svg: &mut Svg, text: &str) {
