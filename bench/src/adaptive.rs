@@ -253,8 +253,9 @@ const ABOUT: &str = "Services in virtual time, asked for half as much again as t
     Settle is how long after half of the workers are gone a time begins in which latency and limit \
     are within a quarter of the oracle's, and goodput within a tenth, for half a second or five \
     latencies; for good: from when on the limit is never off by more than a quarter in any tenth \
-    of a second, of the five seconds that are looked at. 7.5 and 5 are never. Steps that try a higher limit are as \
-    large as the noise demands, and with exponential times that is more than a quarter. \
+    of a second, of the five seconds that are looked at. 7.5 and 5 are never. \
+    Steps that try a higher limit are as large as the noise demands, and with exponential times \
+    that is more than a quarter. \
     Storm is how long after a spike of one second, with clients that time out and retry, 95 % of \
     the load is served again; 29 is never. \
     Drift is how far the mean limit of any hour of a day is from that of the first, with a latency \

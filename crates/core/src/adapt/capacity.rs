@@ -297,7 +297,7 @@ impl Capacity {
     fn sense(&mut self, found: Measured, base: Estimate, then: (u64, Measured)) {
         let (before, then) = then;
         let least = found.least();
-        let slower = is_insensitive(found, then) && base.is_below(least, 1, Ratio(1, 8));
+        let slower = found.is_no_quicker(then) && base.is_below(least, 1, Ratio(1, 8));
         // Noise may hide that it is not, so this comes second.
         let over = !slower && !base.is_below(found.mean, 4, TROUBLE);
         if over || slower || self.limit() <= self.min {
@@ -385,19 +385,4 @@ impl Capacity {
         let slots = u32::try_from(level / SLOT_PARTS).unwrap_or(u32::MAX);
         slots.clamp(self.min, self.max)
     }
-}
-
-/// Whether fewer in flight did not make them quicker: then nothing was queued.
-fn is_insensitive(found: Measured, then: Measured) -> bool {
-    let latency = found.least().latency;
-    let rising = Ratio(3, 2).of(then.mean.latency) < latency;
-    if rising || then.slots / 8 * 7 < found.slots {
-        // Nothing to compare, or something that is still changing.
-        return false;
-    }
-    let quicker = then.mean.latency.saturating_sub(latency);
-    let fewer = then.slots - found.slots;
-    // A queue makes latency proportional to the slots; two fifths of that is noise.
-    let proportional = scaled(latency, fewer, found.slots.max(1));
-    quicker.saturating_mul(5) < proportional.saturating_mul(2)
 }

@@ -64,6 +64,21 @@ impl Measured {
     pub(super) fn least(&self) -> Estimate {
         Estimate { latency: self.mean.latency.min(self.pace), ..self.mean }
     }
+
+    /// Whether fewer in flight than `then` did not make them quicker: then nothing was queued.
+    pub(super) fn is_no_quicker(&self, then: Measured) -> bool {
+        let latency = self.least().latency;
+        let rising = Ratio(3, 2).of(then.mean.latency) < latency;
+        if rising || then.slots / 8 * 7 < self.slots {
+            // Nothing to compare, or something that is still changing.
+            return false;
+        }
+        let quicker = then.mean.latency.saturating_sub(latency);
+        let fewer = then.slots - self.slots;
+        // A queue makes latency proportional to the slots; two fifths of that is noise.
+        let proportional = scaled(latency, fewer, self.slots.max(1));
+        quicker.saturating_mul(5) < proportional.saturating_mul(2)
+    }
 }
 
 /// How a round is laid out.
