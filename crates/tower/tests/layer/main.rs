@@ -1,5 +1,5 @@
-//! The layer around services that need no framework, in one program: to link one takes as long as to
-//! run it.
+//! The layer around services that need no framework, in one program: to link one takes as long as
+//! to run it.
 
 #[path = "../support/mod.rs"]
 mod support;
