@@ -1,7 +1,5 @@
 //! Limits in different slots of a cluster: charged together, or given back to the last cell.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use tidegate_core::{Kind, Policy, Quota, Span};
 use tidegate_redis::{FleetCharge, FleetKey, FleetLimiter, FleetRule, RedisStore};
 use tidegate_store::Clock as _;

@@ -1,7 +1,5 @@
 //! Requests that are asked at the same time travel together, and are decided one by one.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

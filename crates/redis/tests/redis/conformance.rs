@@ -1,7 +1,5 @@
 //! The Redis store answers as the core does, digit for digit, whatever happens to its rules.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! Credits in a limiter without a policy file: the same answers here and by Redis.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
-
 use std::sync::Arc;
 
 use tidegate_core::{Credits, Decision, Quota, QuotaError, Span};

@@ -1,7 +1,5 @@
 //! A fleet: rules that are chosen request by request, with a cost each, and come while it runs.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! Faults that were found by looking: each has a test that names it.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::time::Duration;
 
 use crate::stand::{key, names, permits, still_store, store};

@@ -1,7 +1,5 @@
 //! What is kept in Redis: its names, how long it is kept, and what stands where it should not.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use tidegate_core::{Decision, Kind, Policy, Quota, Span};
 use tidegate_redis::{FleetCharge, FleetKey, FleetRule, RedisStore, StoreError};
 use tidegate_testbed::{Server, until};

@@ -1,7 +1,5 @@
 //! A fleet's limiter on a server that is well: rules, costs, keys, permits and changes.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use tidegate_core::{Quota, Span, Verdict};
 use tidegate_redis::{By, FleetChangeError, FleetLimiter, RedisStore};
 use tidegate_testbed::{Server, until};

@@ -1,6 +1,8 @@
 //! Everything that does not need a process of its own, in one program: to link one takes as long as
 //! to run it.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
 #[path = "../stand/mod.rs"]
 mod stand;
 

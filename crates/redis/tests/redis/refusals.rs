@@ -1,7 +1,5 @@
 //! Refusals that are remembered: exact in time, and ended by whatever may free something.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::time::Duration;
 
 use tidegate_core::{Policy, Quota, Span, Verdict};

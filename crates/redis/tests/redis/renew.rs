@@ -1,7 +1,5 @@
 //! Permits that are renewed, on a real server.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,5 @@
 //! The shaper of a fleet, on a real server: the same laws as in one process, and what gets lost.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! What a fleet says of its Redis: each number is what it says it is.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::time::Duration;
 
 use tidegate_core::{Policy, Quota};
