@@ -48,7 +48,7 @@ impl<T> Queue<T> {
         let mut at = Tree::root(class);
         while self.tree.node(at).group() != NONE {
             let first = self.tree.group_of(at).heap.first();
-            at = first.expect("who has requests has somebody in line").node;
+            at = first.expect("who has requests has somebody in line").node();
         }
         at
     }
@@ -129,11 +129,11 @@ impl<T> Queue<T> {
         let mut len = entries.len().min(1);
         while 0 < len && 0 < *looks {
             *looks -= 1;
-            let least = (0..len).min_by_key(|at| entries.at(places[*at]).key())?;
+            let least = (0..len).min_by_key(|at| entries.at(places[*at]))?;
             let place = places[least];
             len -= 1;
             places[least] = places[len];
-            if let Some(found) = self.fitting(entries.at(place).node, now, room, looks) {
+            if let Some(found) = self.fitting(entries.at(place).node(), now, room, looks) {
                 return Some(found);
             }
             for below in entries.below(place) {

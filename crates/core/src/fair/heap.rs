@@ -6,23 +6,31 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::shelves::NONE;
 use super::weight::Tag;
 
 /// Where a node stands in virtual time; of two at one place, the smaller tie goes first.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) tag: Tag,
-    pub(super) tie: u32,
-    pub(super) node: u32,
-}
+///
+/// One number of tag, tie and node, so that the processor need not guess which of two is less.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Entry(u128);
 
 impl Entry {
     /// Later than every other.
-    const LAST: Entry = Entry { tag: Tag::MAX, tie: u32::MAX, node: NONE };
+    const LAST: Entry = Entry(u128::MAX);
 
-    pub(super) fn key(&self) -> (Tag, u32) {
-        (self.tag, self.tie)
+    pub(super) fn new(tag: Tag, tie: u32, node: u32) -> Entry {
+        let order = u64::from(tie) << 32 | u64::from(node);
+        Entry(u128::from(tag) << 64 | u128::from(order))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "what is above was shifted out")]
+    pub(super) fn tag(self) -> Tag {
+        (self.0 >> 64) as Tag
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the node is the lowest part")]
+    pub(super) fn node(self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -78,15 +86,15 @@ impl Heap {
     }
 
     /// Gives the entry at `place` another one in virtual time.
-    pub(super) fn rekey(&mut self, places: &mut [u32], place: usize, (tag, tie): (Tag, u32)) {
-        let node = self.at(place).node;
-        self.settle(places, place, Entry { tag, tie, node });
+    pub(super) fn rekey(&mut self, places: &mut [u32], place: usize, tag: Tag, tie: u32) {
+        let node = self.at(place).node();
+        self.settle(places, place, Entry::new(tag, tie, node));
     }
 
     /// Puts all tags back by the same amount.
     pub(super) fn put_back(&mut self, by: Tag) {
         for place in 0..self.len {
-            self.at_mut(place).tag -= by;
+            self.at_mut(place).0 -= u128::from(by) << 64;
         }
     }
 
@@ -102,7 +110,7 @@ impl Heap {
     }
 
     fn settle(&mut self, places: &mut [u32], place: usize, entry: Entry) {
-        if 0 < place && entry.key() < self.at((place - 1) / CHILDREN).key() {
+        if 0 < place && entry < *self.at((place - 1) / CHILDREN) {
             self.rise(places, place, entry);
         } else {
             self.sink(places, place, entry);
@@ -112,7 +120,7 @@ impl Heap {
     fn rise(&mut self, places: &mut [u32], mut place: usize, entry: Entry) {
         while 0 < place {
             let parent = *self.at((place - 1) / CHILDREN);
-            if parent.key() <= entry.key() {
+            if parent <= entry {
                 break;
             }
             self.put(places, place, parent);
@@ -124,12 +132,8 @@ impl Heap {
     fn sink(&mut self, places: &mut [u32], mut place: usize, entry: Entry) {
         // The children of a place are the line after it.
         while let Some(Line(children)) = self.lines.get(place + 1) {
-            let [a, b, c, d] = children;
-            let (left, left_at) = if b.key() < a.key() { (b, 1) } else { (a, 0) };
-            let (right, right_at) = if d.key() < c.key() { (d, 3) } else { (c, 2) };
-            let (least, at) =
-                if right.key() < left.key() { (*right, right_at) } else { (*left, left_at) };
-            if entry.key() <= least.key() {
+            let (least, at) = least_of(children);
+            if entry <= least {
                 break;
             }
             self.put(places, place, least);
@@ -141,8 +145,15 @@ impl Heap {
     #[expect(clippy::cast_possible_truncation, reason = "nodes are numbered by 32 bits")]
     fn put(&mut self, places: &mut [u32], place: usize, entry: Entry) {
         *self.at_mut(place) = entry;
-        places[entry.node as usize] = place as u32;
+        places[entry.node() as usize] = place as u32;
     }
+}
+
+/// The least of four siblings, and which it is.
+fn least_of([a, b, c, d]: &[Entry; CHILDREN]) -> (Entry, usize) {
+    let left = if b < a { (*b, 1) } else { (*a, 0) };
+    let right = if d < c { (*d, 3) } else { (*c, 2) };
+    if right.0 < left.0 { right } else { left }
 }
 
 #[cfg(test)]
@@ -154,25 +165,25 @@ mod tests {
         let (mut heap, mut places) = (Heap::default(), [0; 200]);
         let tag_of = |node: u32| Tag::from(node * 7_919 % 101);
         for node in 0..200 {
-            heap.push(&mut places, Entry { tag: tag_of(node), tie: 0, node });
+            heap.push(&mut places, Entry::new(tag_of(node), 0, node));
         }
         for node in (0..200).step_by(3) {
             let at = places[node as usize] as usize;
-            assert_eq!(heap.at(at).node, node);
+            assert_eq!(heap.at(at).node(), node);
             heap.remove(&mut places, at);
         }
         for node in (1..200).step_by(3) {
             let at = places[node as usize] as usize;
-            heap.rekey(&mut places, at, (tag_of(node) * 3 % 97, node));
+            heap.rekey(&mut places, at, tag_of(node) * 3 % 97, node);
         }
-        let mut key = (0, 0);
+        let mut last = Entry::new(0, 0, 0);
         while let Some(first) = heap.first().copied() {
             for at in 0..heap.len() {
-                assert_eq!(places[heap.at(at).node as usize] as usize, at);
-                assert!(heap.below(at).all(|below| heap.at(at).key() <= heap.at(below).key()));
+                assert_eq!(places[heap.at(at).node() as usize] as usize, at);
+                assert!(heap.below(at).all(|below| heap.at(at) <= heap.at(below)));
             }
-            assert!(key <= first.key());
-            key = first.key();
+            assert!(last <= first);
+            last = first;
             heap.remove(&mut places, 0);
         }
     }

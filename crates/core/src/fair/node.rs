@@ -160,7 +160,7 @@ impl Group {
         if self.virtual_time < PUT_BACK_AT {
             return;
         }
-        let least = self.heap.first().map_or(self.virtual_time, |entry| entry.tag);
+        let least = self.heap.first().map_or(self.virtual_time, |entry| entry.tag());
         let by = least.min(self.virtual_time);
         self.heap.put_back(by);
         self.virtual_time -= by;

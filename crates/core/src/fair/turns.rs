@@ -61,7 +61,7 @@ impl Tree {
                 let step = weight::step(cost, node.weight, &mut node.carry);
                 let place = self.places[at as usize] as usize;
                 let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
-                let start = group.heap.at(place).tag;
+                let start = group.heap.at(place).tag();
                 let finish = start + step;
                 group.advance(start);
                 group.finish_max = group.finish_max.max(finish);
@@ -69,7 +69,7 @@ impl Tree {
                     self.leave_line(at);
                 } else {
                     let tie = group.next_tie(false);
-                    group.heap.rekey(&mut self.places, place, (finish, tie));
+                    group.heap.rekey(&mut self.places, place, finish, tie);
                 }
                 self.keep_finish(at, finish);
                 self.group_mut(parent).put_back_if_late();
@@ -117,7 +117,7 @@ impl Tree {
         if place != NONE {
             let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
             let tie = group.next_tie(false);
-            group.heap.rekey(&mut self.places, place as usize, (moved, tie));
+            group.heap.rekey(&mut self.places, place as usize, moved, tie);
         }
     }
 
@@ -127,7 +127,7 @@ impl Tree {
         let group = self.group_of(node.parent);
         match self.places[at as usize] {
             NONE => group.tag_now(node.finish, node.epoch),
-            place => group.heap.at(place as usize).tag,
+            place => group.heap.at(place as usize).tag(),
         }
     }
 
@@ -154,7 +154,7 @@ impl Tree {
             self.nodes[at as usize].carry = 0;
         }
         let tag = finish.clamp(group.virtual_time, group.virtual_time + LEAD_MAX);
-        group.heap.push(&mut self.places, Entry { tag, tie, node: at });
+        group.heap.push(&mut self.places, Entry::new(tag, tie, at));
     }
 
     fn leave_line(&mut self, at: u32) {
