@@ -39,6 +39,7 @@
 //! assert_eq!(served.iter().filter(|name| **name == "large").count(), 6);
 //! ```
 
+mod bags;
 mod classes;
 mod dispatch;
 mod estimate;

@@ -27,9 +27,8 @@ pub(super) struct Node {
     /// Requests of here and below that have started and are not complete.
     pub(super) in_service: u32,
     pub(super) below: Below,
-    /// Neighbors on a shelf while it has requests, and at rest when it is idle: never both.
-    pub(super) before: u32,
-    pub(super) after: u32,
+    /// Its place on its shelf while it has requests, and at rest when it is idle: never both.
+    pub(super) place: u32,
     /// How often the tags of its siblings had been put back when `finish` was written.
     pub(super) epoch: u16,
     /// Its shelf.
@@ -71,8 +70,7 @@ impl Node {
             queued: 0,
             in_service: 0,
             below,
-            before: NONE,
-            after: NONE,
+            place: NONE,
             epoch: 0,
             height: OFF,
             is_at_rest: false,

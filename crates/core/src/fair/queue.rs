@@ -15,7 +15,7 @@ use super::slab::{Handle, Slab, Waiting};
 use super::standing::Standing;
 use super::tree::Tree;
 use super::weight::Weight;
-use super::wheel::{Slot, Wheel};
+use super::wheel::Wheel;
 
 /// A start-time fair queue of requests, each with a `T` that its owner attached.
 ///
@@ -91,8 +91,7 @@ impl<T> Queue<T> {
             bypassed: 0,
             before,
             after: NONE,
-            due_before: NONE,
-            due_after: NONE,
+            due: NONE,
             generation: 0,
             slot,
         });
@@ -108,7 +107,7 @@ impl<T> Queue<T> {
             }
             before => self.waiting.get_mut(before).after = handle.at,
         }
-        self.put_in_slot(handle.at, slot);
+        self.waiting.get_mut(handle.at).due = self.wheel.put_in(slot, handle.at);
         Ok(Enqueued { handle, pushed_out })
     }
 
@@ -138,13 +137,15 @@ impl<T> Queue<T> {
     /// its last tick is still its own.
     pub fn expire(&mut self, now: Tick) -> Option<Refused<T>> {
         while let Some(slot) = self.wheel.go_on(now) {
-            let at = self.wheel.first(slot);
+            let at = self.wheel.any(slot)?;
             if slot.is_due() {
                 return Some(self.refuse(at, Reason::Expired));
             }
             self.leave_slot(at);
             let slot = self.wheel.slot(self.waiting.get(at).deadline);
-            self.put_in_slot(at, slot);
+            let due = self.wheel.put_in(slot, at);
+            let waiting = self.waiting.get_mut(at);
+            (waiting.slot, waiting.due) = (slot, due);
         }
         None
     }
@@ -290,24 +291,10 @@ impl<T> Queue<T> {
         Left { item, handle, flow, cost, came }
     }
 
-    fn put_in_slot(&mut self, at: u32, slot: Slot) {
-        let first = self.wheel.first(slot);
-        let waiting = self.waiting.get_mut(at);
-        (waiting.slot, waiting.due_before, waiting.due_after) = (slot, NONE, first);
-        if first != NONE {
-            self.waiting.get_mut(first).due_before = at;
-        }
-        self.wheel.set_first(slot, at);
-    }
-
     fn leave_slot(&mut self, at: u32) {
-        let Waiting { slot, due_before, due_after, .. } = *self.waiting.get(at);
-        match due_before {
-            NONE => self.wheel.set_first(slot, due_after),
-            before => self.waiting.get_mut(before).due_after = due_after,
-        }
-        if due_after != NONE {
-            self.waiting.get_mut(due_after).due_before = due_before;
+        let Waiting { slot, due, .. } = *self.waiting.get(at);
+        if let Some(moved) = self.wheel.take_out(slot, due) {
+            self.waiting.get_mut(moved.member).due = moved.place;
         }
     }
 }

@@ -16,36 +16,30 @@ pub(super) const DOUBLING: u8 = 4;
 /// 2^24 requests at weight one are on the last.
 const SHELVES: usize = 192;
 
-/// The first node of every shelf. The nodes hold the links.
+/// The bag of every shelf.
 #[derive(Clone, Debug)]
 pub(super) struct Shelves {
-    firsts: [u32; SHELVES],
+    bags: [u32; SHELVES],
     used: [u64; SHELVES / 64],
 }
 
 impl Shelves {
-    pub(super) const EMPTY: Shelves = Shelves { firsts: [NONE; SHELVES], used: [0; SHELVES / 64] };
+    pub(super) const EMPTY: Shelves = Shelves { bags: [NONE; SHELVES], used: [0; SHELVES / 64] };
 
-    pub(super) fn first(&self, height: u8) -> u32 {
-        self.firsts[usize::from(height)]
-    }
-
-    pub(super) fn set_first(&mut self, height: u8, node: u32) {
+    /// Does something with the bag of a shelf.
+    pub(super) fn change<R>(&mut self, height: u8, with: impl FnOnce(&mut u32) -> R) -> R {
         let height = usize::from(height);
-        self.firsts[height] = node;
-        let bit = 1 << (height % 64);
-        if node == NONE {
-            self.used[height / 64] &= !bit;
-        } else {
-            self.used[height / 64] |= bit;
-        }
+        let done = with(&mut self.bags[height]);
+        let (word, bit) = (&mut self.used[height / 64], 1 << (height % 64));
+        *word = if self.bags[height] == NONE { *word & !bit } else { *word | bit };
+        done
     }
 
-    /// Somebody on the highest shelf that is not empty.
+    /// The highest shelf that is not empty.
     pub(super) fn highest(&self) -> Option<u32> {
         let (word, used) = self.used.iter().enumerate().rev().find(|(_, used)| **used != 0)?;
         let bit = 63 - used.leading_zeros();
-        Some(self.firsts[word * 64 + bit as usize])
+        Some(self.bags[word * 64 + bit as usize])
     }
 }
 
@@ -81,10 +75,10 @@ mod tests {
         let mut shelves = Shelves::EMPTY;
         assert_eq!(shelves.highest(), None);
         for (height, highest) in [(3, 3), (150, 150), (70, 150)] {
-            shelves.set_first(height, height.into());
+            shelves.change(height, |bag| *bag = height.into());
             assert_eq!(shelves.highest(), Some(highest));
         }
-        shelves.set_first(150, NONE);
+        shelves.change(150, |bag| *bag = NONE);
         assert_eq!(shelves.highest(), Some(70));
     }
 }

@@ -29,8 +29,8 @@ pub(super) struct Waiting<T> {
     pub(super) bypassed: u32,
     pub(super) before: u32,
     pub(super) after: u32,
-    pub(super) due_before: u32,
-    pub(super) due_after: u32,
+    /// Its place in its slot.
+    pub(super) due: u32,
     /// How often its place was vacated.
     pub(super) generation: u32,
     pub(super) slot: Slot,
@@ -111,8 +111,7 @@ mod tests {
             bypassed: 0,
             before: NONE,
             after: NONE,
-            due_before: NONE,
-            due_after: NONE,
+            due: NONE,
             generation: 0,
             slot: Wheel::new().slot(Tick::MAX),
         }

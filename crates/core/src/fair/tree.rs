@@ -5,6 +5,7 @@
 
 use alloc::vec::Vec;
 
+use super::bags::Bags;
 use super::node::{Below, Group, Node};
 use super::path::{Class, Path, Share};
 use super::shelves::{DOUBLING, NONE, OFF, shelf_of};
@@ -23,16 +24,12 @@ pub(super) struct Tree {
     /// The first node of every hash.
     chains: Vec<u32>,
     levels: usize,
-    rest: Rest,
-    rest_max: u32,
-}
-
-/// Idle flows that virtual time may not have passed yet.
-#[derive(Clone, Copy, Debug)]
-struct Rest {
-    first: u32,
-    last: u32,
-    len: u32,
+    /// Nodes by their shelves.
+    shelved: Bags,
+    /// Idle flows that virtual time may not have passed yet, and where to look next.
+    rest: Vec<u32>,
+    rest_next: usize,
+    rest_max: usize,
 }
 
 /// How many at rest are looked at with every call, for each level: more than one call can add.
@@ -53,8 +50,10 @@ impl Tree {
             free_groups: Vec::new(),
             chains: alloc::vec![0; chains],
             levels,
-            rest: Rest { first: NONE, last: NONE, len: 0 },
-            rest_max: requests_max,
+            shelved: Bags::new(),
+            rest: Vec::new(),
+            rest_next: 0,
+            rest_max: requests_max as usize,
         };
         for _ in Class::ALL {
             let group = tree.add_group();
@@ -157,11 +156,11 @@ impl Tree {
     }
 
     /// Puts a node on the shelf of its backlog; one whose backlog becomes less stays where it is
-    /// until that is half, since most go up and down by one.
+    /// until that is less than half, since most go up and down by one.
     pub(super) fn reshelve(&mut self, at: u32) {
         let node = self.node(at);
         let height = if node.queued == 0 { OFF } else { shelf_of(node.queued, node.weight) };
-        let stays = height <= node.height && node.height < height.saturating_add(DOUBLING);
+        let stays = height <= node.height && node.height <= height.saturating_add(DOUBLING);
         if node.height == height || (node.height != OFF && stays) {
             return;
         }
@@ -171,7 +170,7 @@ impl Tree {
     /// The child of a node with the largest backlog by weight.
     pub(super) fn largest(&mut self, parent: u32) -> Option<u32> {
         for _ in 0..LOSERS_LOOKED_AT {
-            let at = self.group_of(parent).shelves.highest()?;
+            let at = self.shelved.any(self.group_of(parent).shelves.highest()?)?;
             let node = self.node(at);
             let height = shelf_of(node.queued, node.weight);
             if node.height == height {
@@ -179,41 +178,24 @@ impl Tree {
             }
             self.shelve(at, height);
         }
-        self.group_of(parent).shelves.highest()
+        self.shelved.any(self.group_of(parent).shelves.highest()?)
     }
 
     fn shelve(&mut self, at: u32, height: u8) {
-        let node = self.node(at);
-        let (old, parent) = (node.height, node.parent);
-        if old != OFF {
-            let (before, after) = self.unlink(at);
-            if before == NONE {
-                self.group_mut(parent).shelves.set_first(old, after);
-            }
-        }
-        self.nodes[at as usize].height = height;
-        if height != OFF {
-            let first = self.group_of(parent).shelves.first(height);
-            self.group_mut(parent).shelves.set_first(height, at);
-            self.nodes[at as usize].after = first;
-            if first != NONE {
-                self.nodes[first as usize].before = at;
-            }
-        }
-    }
-
-    /// Takes a node out from between its neighbors, and says who they were.
-    fn unlink(&mut self, at: u32) -> (u32, u32) {
         let node = &mut self.nodes[at as usize];
-        let (before, after) = (node.before, node.after);
-        (node.before, node.after) = (NONE, NONE);
-        if before != NONE {
-            self.nodes[before as usize].after = after;
+        let (parent, place) = (node.parent, node.place);
+        let old = core::mem::replace(&mut node.height, height);
+        let shelves = &mut self.groups[self.nodes[parent as usize].group() as usize].shelves;
+        if old != OFF {
+            let moved = shelves.change(old, |shelf| self.shelved.take_out(shelf, place));
+            if let Some(moved) = moved {
+                self.nodes[moved.member as usize].place = moved.place;
+            }
         }
-        if after != NONE {
-            self.nodes[after as usize].before = before;
+        if height != OFF {
+            let place = shelves.change(height, |shelf| self.shelved.put_in(shelf, at));
+            self.nodes[at as usize].place = place;
         }
-        (before, after)
     }
 
     pub(super) fn rest_if_idle(&mut self, at: u32) {
@@ -226,52 +208,44 @@ impl Tree {
             self.groups[group as usize].end_of_busy_period();
         }
         if parent != NONE && !is_at_rest {
-            self.nodes[at as usize].is_at_rest = true;
-            self.rest_last(at);
+            self.rest(at);
         }
     }
 
-    fn rest_last(&mut self, at: u32) {
-        let last = core::mem::replace(&mut self.rest.last, at);
-        self.nodes[at as usize].before = last;
-        match last {
-            NONE => self.rest.first = at,
-            last => self.nodes[last as usize].after = at,
-        }
-        self.rest.len += 1;
+    fn rest(&mut self, at: u32) {
+        let node = &mut self.nodes[at as usize];
+        (node.is_at_rest, node.place) = (true, index(self.rest.len()));
+        self.rest.push(at);
     }
 
     pub(super) fn leave_rest(&mut self, at: u32) {
-        let (before, after) = self.unlink(at);
-        if before == NONE {
-            self.rest.first = after;
+        let node = &mut self.nodes[at as usize];
+        node.is_at_rest = false;
+        let place = node.place;
+        self.rest.swap_remove(place as usize);
+        if let Some(moved) = self.rest.get(place as usize) {
+            self.nodes[*moved as usize].place = place;
         }
-        if after == NONE {
-            self.rest.last = before;
-        }
-        self.nodes[at as usize].is_at_rest = false;
-        self.rest.len -= 1;
     }
 
     /// Forgets a few of those at rest that owe nothing, or that there are too many of.
     pub(super) fn tidy(&mut self) {
         for _ in 0..LOOKED_AT * self.levels {
-            let at = self.rest.first;
-            if at == NONE {
+            let Some(at) = self.rest.get(self.rest_next).or(self.rest.first()).copied() else {
                 return;
-            }
-            self.leave_rest(at);
+            };
+            self.rest_next = self.node(at).place as usize;
             let node = self.node(at);
             let has_children = node.group() != NONE && 0 < self.group_of(at).children;
             let finish = self.tag(at);
             let has_paid = finish <= self.group_of(node.parent).virtual_time;
-            if !has_children && (has_paid || self.rest_max <= self.rest.len) {
+            if !has_children && (has_paid || self.rest_max < self.rest.len()) {
+                self.leave_rest(at);
                 self.forget(at);
                 continue;
             }
             self.keep_finish(at, finish);
-            self.nodes[at as usize].is_at_rest = true;
-            self.rest_last(at);
+            self.rest_next += 1;
             if !has_children {
                 return;
             }
@@ -300,13 +274,13 @@ impl Tree {
         self.nodes.push(node);
         self.places.push(NONE);
         self.chained.push(NONE);
-        u32::try_from(self.nodes.len() - 1).expect("nodes are bounded by requests and rest")
+        index(self.nodes.len() - 1)
     }
 
     fn add_group(&mut self) -> u32 {
         self.free_groups.pop().unwrap_or_else(|| {
             self.groups.push(Group::new());
-            u32::try_from(self.groups.len() - 1).expect("there are no more groups than nodes")
+            index(self.groups.len() - 1)
         })
     }
 
@@ -337,4 +311,9 @@ impl Tree {
             .wrapping_mul(0xD6E8_FEB8_6659_FD93);
         (mixed >> 32) as usize & (self.chains.len() - 1)
     }
+}
+
+/// The number of a node, or of one of something that there is at most one of for each.
+fn index(at: usize) -> u32 {
+    u32::try_from(at).expect("nodes are bounded by requests and rest")
 }

@@ -5,16 +5,18 @@
 
 use crate::tick::Tick;
 
+use super::bags::{Bags, Moved};
 use super::shelves::NONE;
 
 const SLOTS: usize = 64;
 /// 2^54 ticks: more than there are.
 const WHEELS: usize = 9;
 
-/// The first request of every slot. The requests hold the links.
+/// The bag of every slot.
 #[derive(Clone, Debug)]
 pub(super) struct Wheel {
-    firsts: [[u32; SLOTS]; WHEELS],
+    bags: [[u32; SLOTS]; WHEELS],
+    pool: Bags,
     used: [u64; WHEELS],
     /// Everything before has been seen to.
     at: u64,
@@ -29,7 +31,7 @@ pub(super) struct Slot {
 
 impl Wheel {
     pub(super) fn new() -> Wheel {
-        Wheel { firsts: [[NONE; SLOTS]; WHEELS], used: [0; WHEELS], at: 0 }
+        Wheel { bags: [[NONE; SLOTS]; WHEELS], pool: Bags::new(), used: [0; WHEELS], at: 0 }
     }
 
     /// The slot of `deadline`: on the fastest wheel whose turn it is in.
@@ -40,18 +42,26 @@ impl Wheel {
         Slot { wheel: wheel as u8, slot: ((deadline >> (6 * wheel)) & 63) as u8 }
     }
 
-    pub(super) fn first(&self, Slot { wheel, slot }: Slot) -> u32 {
-        self.firsts[usize::from(wheel)][usize::from(slot)]
+    /// Some request in a slot that is not empty.
+    pub(super) fn any(&self, Slot { wheel, slot }: Slot) -> Option<u32> {
+        self.pool.any(self.bags[usize::from(wheel)][usize::from(slot)])
     }
 
-    pub(super) fn set_first(&mut self, Slot { wheel, slot }: Slot, request: u32) {
-        self.firsts[usize::from(wheel)][usize::from(slot)] = request;
-        let used = &mut self.used[usize::from(wheel)];
-        if request == NONE {
-            *used &= !(1 << slot);
-        } else {
-            *used |= 1 << slot;
+    /// Puts a request in, and says at which place of its slot it is.
+    pub(super) fn put_in(&mut self, Slot { wheel, slot }: Slot, request: u32) -> u32 {
+        self.used[usize::from(wheel)] |= 1 << slot;
+        let bag = &mut self.bags[usize::from(wheel)][usize::from(slot)];
+        self.pool.put_in(bag, request)
+    }
+
+    /// Takes out the request at a place, and says who is there instead.
+    pub(super) fn take_out(&mut self, Slot { wheel, slot }: Slot, place: u32) -> Option<Moved> {
+        let bag = &mut self.bags[usize::from(wheel)][usize::from(slot)];
+        let moved = self.pool.take_out(bag, place);
+        if *bag == NONE {
+            self.used[usize::from(wheel)] &= !(1 << slot);
         }
+        moved
     }
 
     /// When something is next to be done: no later than the first deadline.
