@@ -44,11 +44,10 @@ impl<T> Queue<T> {
     }
 
     /// The flow whose turn it is in a class that has requests.
-    fn first_flow(&self, class: Class) -> u32 {
+    fn first_flow(&mut self, class: Class) -> u32 {
         let mut at = Tree::root(class);
         while self.tree.node(at).group() != NONE {
-            let first = self.tree.group_of(at).heap.first();
-            at = first.expect("who has requests has somebody in line").node();
+            at = self.tree.first_of(at).expect("who has requests has somebody in line");
         }
         at
     }
@@ -104,7 +103,13 @@ impl<T> Queue<T> {
     }
 
     /// A request that fits, while `first` does not and has not been passed by too much.
-    fn passing(&self, chosen: Chosen, first: u32, now: Tick, room: Room) -> Option<(Chosen, u32)> {
+    fn passing(
+        &mut self,
+        chosen: Chosen,
+        first: u32,
+        now: Tick,
+        room: Room,
+    ) -> Option<(Chosen, u32)> {
         if self.taken(first, room) <= self.waiting.get(first).bypassed {
             return None;
         }
@@ -118,25 +123,28 @@ impl<T> Queue<T> {
     }
 
     /// The first request below a node that fits, in the order of their turns.
-    fn fitting(&self, node: u32, now: Tick, room: Room, looks: &mut u32) -> Option<u32> {
+    fn fitting(&mut self, node: u32, now: Tick, room: Room, looks: &mut u32) -> Option<u32> {
         if self.tree.node(node).group() == NONE {
             let next = self.peek_of(node, now)?;
             return (self.taken(next, room) <= room.free).then_some(next);
         }
-        let entries = &self.tree.group_of(node).heap;
+        let first = self.tree.first_of(node)?;
+        let top = self.tree.places[first as usize] as usize;
         // Every look takes one place of the heap out and puts at most four in.
-        let mut places = [0_usize; 1 + 3 * LOOKED_AT as usize + 1];
-        let mut len = entries.len().min(1);
+        let mut places = [top; 1 + 3 * LOOKED_AT as usize + 1];
+        let mut len = 1;
         while 0 < len && 0 < *looks {
             *looks -= 1;
+            let entries = &self.tree.group_of(node).heap;
             let least = (0..len).min_by_key(|at| entries.at(places[*at]))?;
             let place = places[least];
             len -= 1;
             places[least] = places[len];
-            if let Some(found) = self.fitting(entries.at(place).node(), now, room, looks) {
+            let (child, below) = (entries.at(place).node(), entries.below(place));
+            if let Some(found) = self.fitting(child, now, room, looks) {
                 return Some(found);
             }
-            for below in entries.below(place) {
+            for below in below {
                 places[len] = below;
                 len += 1;
             }

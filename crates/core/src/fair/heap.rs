@@ -2,10 +2,14 @@
 //!
 //! The four children of an entry are one line of the cache. The places are kept apart from the
 //! nodes: sifting writes one of them a level, and they are small enough to stay near.
+//!
+//! Where the first was, nobody is until it matters: who comes next is likely to belong there, and
+//! then the last need not be moved to the front and down again.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::shelves::NONE;
 use super::weight::Tag;
 
 /// Where a node stands in virtual time; of two at one place, the smaller tie goes first.
@@ -41,76 +45,97 @@ const CHILDREN: usize = 4;
 #[repr(align(64))]
 struct Line([Entry; CHILDREN]);
 
-/// The first entry is the last of its line, so that all others are in one line with their
-/// siblings. What is beyond the last entry is later than every other.
+/// The place of the first entry is the last of its line, so that all others are in one line with
+/// their siblings: the children of `place` are line `place - 2`.
+const FIRST: usize = CHILDREN - 1;
+
+/// What is beyond the last entry is later than every other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heap {
     lines: Vec<Line>,
+    /// How many entries there are, with the first even if it is vacant.
     len: usize,
+    is_vacant: bool,
 }
 
-/// How many places of the first line are never used.
-const UNUSED: usize = CHILDREN - 1;
-
 impl Heap {
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(super) fn first(&self) -> Option<&Entry> {
-        (0 < self.len).then(|| self.at(0))
+    /// The first entry.
+    pub(super) fn first(&mut self, places: &mut [u32]) -> Option<Entry> {
+        self.fill(places);
+        (0 < self.len).then(|| *self.at(FIRST))
     }
 
     pub(super) fn at(&self, place: usize) -> &Entry {
-        let slot = place + UNUSED;
-        &self.lines[slot / CHILDREN].0[slot % CHILDREN]
+        &self.lines[place / CHILDREN].0[place % CHILDREN]
     }
 
     /// Adds an entry. `places` has room for its node.
     pub(super) fn push(&mut self, places: &mut [u32], entry: Entry) {
-        let place = self.len;
-        if (place + UNUSED) / CHILDREN == self.lines.len() {
+        if core::mem::take(&mut self.is_vacant) {
+            self.sink(places, FIRST, entry);
+            return;
+        }
+        let place = FIRST + self.len;
+        if place / CHILDREN == self.lines.len() {
             self.lines.push(Line([Entry::LAST; CHILDREN]));
         }
         self.len += 1;
         self.rise(places, place, entry);
     }
 
-    /// Takes out the entry at `place`.
-    pub(super) fn remove(&mut self, places: &mut [u32], place: usize) {
-        self.len -= 1;
-        let moved = core::mem::replace(self.at_mut(self.len), Entry::LAST);
-        if place < self.len {
-            self.settle(places, place, moved);
+    /// Takes out the entry of a node that is here.
+    pub(super) fn remove(&mut self, places: &mut [u32], node: u32) {
+        self.fill(places);
+        let place = core::mem::replace(&mut places[node as usize], NONE) as usize;
+        if place == FIRST && 1 < self.len {
+            self.is_vacant = true;
+        } else {
+            self.remove_at(places, place);
         }
     }
 
-    /// Gives the entry at `place` another one in virtual time.
-    pub(super) fn rekey(&mut self, places: &mut [u32], place: usize, tag: Tag, tie: u32) {
-        let node = self.at(place).node();
-        self.settle(places, place, Entry::new(tag, tie, node));
+    /// Gives the entry of a node that is here another place in virtual time.
+    pub(super) fn rekey(&mut self, places: &mut [u32], node: u32, tag: Tag, tie: u32) {
+        self.fill(places);
+        self.settle(places, places[node as usize] as usize, Entry::new(tag, tie, node));
     }
 
-    /// Puts all tags back by the same amount.
-    pub(super) fn put_back(&mut self, by: Tag) {
-        for place in 0..self.len {
+    /// Puts all tags back by the same amount, which no tag is below.
+    pub(super) fn put_back(&mut self, places: &mut [u32], by: Tag) {
+        self.fill(places);
+        for place in FIRST..FIRST + self.len {
             self.at_mut(place).0 -= u128::from(by) << 64;
         }
     }
 
     /// The places below one, as far as there are any.
     pub(super) fn below(&self, place: usize) -> Range<usize> {
-        let first = CHILDREN * place + 1;
-        first.min(self.len)..(first + CHILDREN).min(self.len)
+        let (first, end) = (CHILDREN * (place - 2), FIRST + self.len);
+        first.min(end)..(first + CHILDREN).min(end)
     }
 
     fn at_mut(&mut self, place: usize) -> &mut Entry {
-        let slot = place + UNUSED;
-        &mut self.lines[slot / CHILDREN].0[slot % CHILDREN]
+        &mut self.lines[place / CHILDREN].0[place % CHILDREN]
+    }
+
+    /// Sees to it that somebody is where the first was.
+    fn fill(&mut self, places: &mut [u32]) {
+        if core::mem::take(&mut self.is_vacant) {
+            self.remove_at(places, FIRST);
+        }
+    }
+
+    fn remove_at(&mut self, places: &mut [u32], place: usize) {
+        self.len -= 1;
+        let last = FIRST + self.len;
+        let moved = core::mem::replace(self.at_mut(last), Entry::LAST);
+        if place < last {
+            self.settle(places, place, moved);
+        }
     }
 
     fn settle(&mut self, places: &mut [u32], place: usize, entry: Entry) {
-        if 0 < place && entry < *self.at((place - 1) / CHILDREN) {
+        if FIRST < place && entry < *self.at(parent_of(place)) {
             self.rise(places, place, entry);
         } else {
             self.sink(places, place, entry);
@@ -118,26 +143,25 @@ impl Heap {
     }
 
     fn rise(&mut self, places: &mut [u32], mut place: usize, entry: Entry) {
-        while 0 < place {
-            let parent = *self.at((place - 1) / CHILDREN);
+        while FIRST < place {
+            let parent = *self.at(parent_of(place));
             if parent <= entry {
                 break;
             }
             self.put(places, place, parent);
-            place = (place - 1) / CHILDREN;
+            place = parent_of(place);
         }
         self.put(places, place, entry);
     }
 
     fn sink(&mut self, places: &mut [u32], mut place: usize, entry: Entry) {
-        // The children of a place are the line after it.
-        while let Some(Line(children)) = self.lines.get(place + 1) {
+        while let Some(Line(children)) = self.lines.get(place - 2) {
             let (least, at) = least_of(children);
             if entry <= least {
                 break;
             }
             self.put(places, place, least);
-            place = CHILDREN * place + 1 + at;
+            place = ((place - 2) << 2) | at;
         }
         self.put(places, place, entry);
     }
@@ -147,6 +171,10 @@ impl Heap {
         *self.at_mut(place) = entry;
         places[entry.node() as usize] = place as u32;
     }
+}
+
+fn parent_of(place: usize) -> usize {
+    place / CHILDREN + 2
 }
 
 /// The least of four siblings, and which it is.
@@ -160,31 +188,70 @@ fn least_of([a, b, c, d]: &[Entry; CHILDREN]) -> (Entry, usize) {
 mod tests {
     use super::*;
 
+    fn check(heap: &Heap, places: &[u32]) {
+        for at in (FIRST..FIRST + heap.len).skip(heap.is_vacant.into()) {
+            assert_eq!(places[heap.at(at).node() as usize] as usize, at);
+            let is_vacant = heap.is_vacant && at == FIRST;
+            let mut below = heap.below(at);
+            assert!(is_vacant || below.all(|below| heap.at(at) <= heap.at(below)));
+        }
+    }
+
     #[test]
     fn it_sorts_and_every_place_is_known() {
-        let (mut heap, mut places) = (Heap::default(), [0; 200]);
+        let (mut heap, mut places) = (Heap::default(), [NONE; 200]);
         let tag_of = |node: u32| Tag::from(node * 7_919 % 101);
         for node in 0..200 {
             heap.push(&mut places, Entry::new(tag_of(node), 0, node));
         }
         for node in (0..200).step_by(3) {
-            let at = places[node as usize] as usize;
-            assert_eq!(heap.at(at).node(), node);
-            heap.remove(&mut places, at);
+            heap.remove(&mut places, node);
+            assert_eq!(places[node as usize], NONE);
         }
         for node in (1..200).step_by(3) {
-            let at = places[node as usize] as usize;
-            heap.rekey(&mut places, at, tag_of(node) * 3 % 97, node);
+            heap.rekey(&mut places, node, tag_of(node) * 3 % 97, node);
         }
         let mut last = Entry::new(0, 0, 0);
-        while let Some(first) = heap.first().copied() {
-            for at in 0..heap.len() {
-                assert_eq!(places[heap.at(at).node() as usize] as usize, at);
-                assert!(heap.below(at).all(|below| heap.at(at) <= heap.at(below)));
-            }
+        while let Some(first) = heap.first(&mut places) {
+            check(&heap, &places);
             assert!(last <= first);
             last = first;
-            heap.remove(&mut places, 0);
+            heap.remove(&mut places, first.node());
+        }
+    }
+
+    #[test]
+    fn a_vacant_place_is_filled_by_who_comes_or_before_anybody_looks() {
+        let (mut heap, mut places) = (Heap::default(), [NONE; 64]);
+        let mut known = [None; 64];
+        let mut draw = 7_u32;
+        for step in 0..50_000_u32 {
+            draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (node, tag) = (draw >> 8 & 63, Tag::from(draw >> 14 & 255));
+            let least = known.iter().flatten().min().copied();
+            match (draw >> 28, known[node as usize]) {
+                (0..6, None) => {
+                    heap.push(&mut places, Entry::new(tag, step, node));
+                    known[node as usize] = Some(Entry::new(tag, step, node));
+                }
+                (0..2, Some(_)) => {
+                    heap.rekey(&mut places, node, tag, step);
+                    known[node as usize] = Some(Entry::new(tag, step, node));
+                }
+                (2..4, Some(_)) => {
+                    heap.remove(&mut places, node);
+                    known[node as usize] = None;
+                }
+                (4..12, _) => {
+                    // The first leaves, mostly.
+                    let Some(first) = heap.first(&mut places) else { continue };
+                    assert_eq!(Some(first), least);
+                    heap.remove(&mut places, first.node());
+                    known[first.node() as usize] = None;
+                }
+                _ => assert_eq!(heap.first(&mut places), least),
+            }
+            check(&heap, &places);
         }
     }
 }

@@ -44,6 +44,7 @@ mod classes;
 mod dispatch;
 mod estimate;
 mod heap;
+mod names;
 mod node;
 mod outcome;
 mod path;

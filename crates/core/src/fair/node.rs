@@ -149,18 +149,19 @@ impl Group {
     /// Nothing is queued and nothing in service: whatever was owed is owed to nobody.
     pub(super) fn end_of_busy_period(&mut self) {
         self.advance(self.finish_max);
-        self.put_back_if_late();
+        // Nobody is in line, so nobody has a place.
+        self.put_back_if_late(&mut []);
     }
 
     /// Puts all tags back by the same amount before they run out. Children that are not in the
     /// heap are put back when they are next looked at.
-    pub(super) fn put_back_if_late(&mut self) {
+    pub(super) fn put_back_if_late(&mut self, places: &mut [u32]) {
         if self.virtual_time < PUT_BACK_AT {
             return;
         }
-        let least = self.heap.first().map_or(self.virtual_time, |entry| entry.tag());
+        let least = self.heap.first(places).map_or(self.virtual_time, |entry| entry.tag());
         let by = least.min(self.virtual_time);
-        self.heap.put_back(by);
+        self.heap.put_back(places, by);
         self.virtual_time -= by;
         self.finish_max = self.finish_max.saturating_sub(by);
         self.epoch = self.epoch.wrapping_add(1);

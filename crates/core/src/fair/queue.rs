@@ -11,7 +11,7 @@ use super::outcome::{Enqueued, Reason, Refused, Request, Ticket};
 use super::path::{Class, Path};
 use super::settings::Settings;
 use super::shelves::NONE;
-use super::slab::{Handle, Slab, Waiting};
+use super::slab::{Handle, Link, Slab, Waiting};
 use super::standing::Standing;
 use super::tree::Tree;
 use super::weight::Weight;
@@ -82,19 +82,18 @@ impl<T> Queue<T> {
         self.tree.arrive(flow, cost);
         let before = self.tree.node(flow).below.last;
         let slot = self.wheel.slot(deadline);
-        let handle = self.waiting.insert(Waiting {
+        let waiting = Waiting {
             item: Some(item),
             came: now,
             deadline,
             flow,
             cost,
             bypassed: 0,
-            before,
-            after: NONE,
             due: NONE,
             generation: 0,
             slot,
-        });
+        };
+        let handle = self.waiting.insert(waiting, Link { before, after: NONE });
         let line = &mut self.tree.nodes[flow as usize].below;
         line.last = handle.at;
         match before {
@@ -105,7 +104,7 @@ impl<T> Queue<T> {
                     *standing = Standing::default();
                 }
             }
-            before => self.waiting.get_mut(before).after = handle.at,
+            before => self.waiting.links[before as usize].after = handle.at,
         }
         self.waiting.get_mut(handle.at).due = self.wheel.put_in(slot, handle.at);
         Ok(Enqueued { handle, pushed_out })
@@ -278,15 +277,16 @@ impl<T> Queue<T> {
     pub(super) fn take(&mut self, at: u32) -> Left<T> {
         self.leave_slot(at);
         let handle = self.waiting.handle(at);
-        let Waiting { before, after, flow, cost, came, .. } = *self.waiting.get(at);
+        let Waiting { flow, cost, came, .. } = *self.waiting.get(at);
+        let Link { before, after } = self.waiting.links[at as usize];
         let item = self.waiting.remove(at);
         match before {
             NONE => self.tree.nodes[flow as usize].below.first = after,
-            before => self.waiting.get_mut(before).after = after,
+            before => self.waiting.links[before as usize].after = after,
         }
         match after {
             NONE => self.tree.nodes[flow as usize].below.last = before,
-            after => self.waiting.get_mut(after).before = before,
+            after => self.waiting.links[after as usize].before = before,
         }
         Left { item, handle, flow, cost, came }
     }

@@ -27,8 +27,6 @@ pub(super) struct Waiting<T> {
     pub(super) cost: u32,
     /// Cells that were served although it was first: it did not fit, and they did.
     pub(super) bypassed: u32,
-    pub(super) before: u32,
-    pub(super) after: u32,
     /// Its place in its slot.
     pub(super) due: u32,
     /// How often its place was vacated.
@@ -38,32 +36,43 @@ pub(super) struct Waiting<T> {
 
 const _: () = assert!(size_of::<Waiting<&u8>>() == 64);
 
+/// Who is before a request in the line of its flow, and who after.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub(super) before: u32,
+    pub(super) after: u32,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Slab<T> {
     places: Vec<Waiting<T>>,
+    /// By place. Apart from what waits, since who comes or goes touches them of its neighbors.
+    pub(super) links: Vec<Link>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
     pub(super) fn new() -> Slab<T> {
-        Slab { places: Vec::new(), free: Vec::new() }
+        Slab { places: Vec::new(), links: Vec::new(), free: Vec::new() }
     }
 
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    pub(super) fn insert(&mut self, mut waiting: Waiting<T>) -> Handle {
+    pub(super) fn insert(&mut self, mut waiting: Waiting<T>, link: Link) -> Handle {
         if let Some(at) = self.free.pop() {
             let place = &mut self.places[at as usize];
             waiting.generation = place.generation;
             let generation = place.generation;
             *place = waiting;
+            self.links[at as usize] = link;
             return Handle { at, generation };
         }
         let at = u32::try_from(self.places.len()).expect("a queue has at most 2^24 requests");
         let generation = waiting.generation;
         self.places.push(waiting);
+        self.links.push(link);
         Handle { at, generation }
     }
 
@@ -101,6 +110,8 @@ mod tests {
     use crate::fair::shelves::NONE;
     use crate::fair::wheel::Wheel;
 
+    const ALONE: Link = Link { before: NONE, after: NONE };
+
     fn waiting(item: char) -> Waiting<char> {
         Waiting {
             item: Some(item),
@@ -109,8 +120,6 @@ mod tests {
             flow: 0,
             cost: 1,
             bypassed: 0,
-            before: NONE,
-            after: NONE,
             due: NONE,
             generation: 0,
             slot: Wheel::new().slot(Tick::MAX),
@@ -120,10 +129,10 @@ mod tests {
     #[test]
     fn a_stale_handle_names_nothing() {
         let mut slab = Slab::new();
-        let first = slab.insert(waiting('a'));
+        let first = slab.insert(waiting('a'), ALONE);
         assert_eq!(slab.remove(first.at), 'a');
         assert_eq!(slab.find(first), None);
-        let second = slab.insert(waiting('b'));
+        let second = slab.insert(waiting('b'), ALONE);
         assert_eq!(second.at, first.at);
         assert_eq!((slab.find(first), slab.find(second)), (None, Some(second.at)));
     }

@@ -6,6 +6,8 @@
 use alloc::vec::Vec;
 
 use super::bags::Bags;
+use super::heap::Entry;
+use super::names::{Hash, Names};
 use super::node::{Below, Group, Node};
 use super::path::{Class, Path, Share};
 use super::shelves::{DOUBLING, NONE, OFF, shelf_of};
@@ -17,12 +19,9 @@ pub(super) struct Tree {
     pub(super) groups: Vec<Group>,
     /// Where each node is in the heap of its siblings, `NONE` if it is not.
     pub(super) places: Vec<u32>,
-    /// The next node of the same hash.
-    chained: Vec<u32>,
     free_nodes: Vec<u32>,
     free_groups: Vec<u32>,
-    /// The first node of every hash.
-    chains: Vec<u32>,
+    names: Names,
     levels: usize,
     /// Nodes by their shelves.
     shelved: Bags,
@@ -40,15 +39,13 @@ const LOSERS_LOOKED_AT: usize = 16;
 
 impl Tree {
     pub(super) fn new(levels: usize, requests_max: u32) -> Tree {
-        let chains = (requests_max as usize).next_power_of_two();
         let mut tree = Tree {
             nodes: Vec::new(),
             groups: Vec::new(),
             places: Vec::new(),
-            chained: Vec::new(),
             free_nodes: Vec::new(),
             free_groups: Vec::new(),
-            chains: alloc::vec![0; chains],
+            names: Names::new(requests_max),
             levels,
             shelved: Bags::new(),
             rest: Vec::new(),
@@ -82,22 +79,23 @@ impl Tree {
         &self.groups[self.node(at).group() as usize]
     }
 
+    /// The child of a node whose turn it is.
+    pub(super) fn first_of(&mut self, at: u32) -> Option<u32> {
+        let group = self.node(at).group();
+        let first = self.groups[group as usize].heap.first(&mut self.places);
+        first.map(Entry::node)
+    }
+
     pub(super) fn group_mut(&mut self, at: u32) -> &mut Group {
         let group = self.node(at).group();
         &mut self.groups[group as usize]
     }
 
     pub(super) fn find(&self, parent: u32, name: u64) -> Option<u32> {
-        // Chains hold one more than the number of a node, so that memory nobody wrote is empty.
-        let mut at = self.chains[self.chain(parent, name)].wrapping_sub(1);
-        while at != NONE {
+        self.names.find(Hash::of(parent, name), |at| {
             let node = self.node(at);
-            if node.name == name && node.parent == parent {
-                return Some(at);
-            }
-            at = self.chained[at as usize];
-        }
-        None
+            node.name == name && node.parent == parent
+        })
     }
 
     /// The flow of a path at the last level, if it is remembered.
@@ -237,8 +235,9 @@ impl Tree {
             self.rest_next = self.node(at).place as usize;
             let node = self.node(at);
             let has_children = node.group() != NONE && 0 < self.group_of(at).children;
-            let finish = self.tag(at);
-            let has_paid = finish <= self.group_of(node.parent).virtual_time;
+            let siblings = self.group_of(node.parent);
+            let finish = siblings.tag_now(node.finish, node.epoch);
+            let has_paid = finish <= siblings.virtual_time;
             if !has_children && (has_paid || self.rest_max < self.rest.len()) {
                 self.leave_rest(at);
                 self.forget(at);
@@ -264,16 +263,13 @@ impl Tree {
             }
             None => self.push(node),
         };
-        let chain = self.chain(parent, share.name);
-        self.chained[at as usize] = self.chains[chain].wrapping_sub(1);
-        self.chains[chain] = at + 1;
+        self.names.add(Hash::of(parent, share.name), at);
         at
     }
 
     fn push(&mut self, node: Node) -> u32 {
         self.nodes.push(node);
         self.places.push(NONE);
-        self.chained.push(NONE);
         index(self.nodes.len() - 1)
     }
 
@@ -287,16 +283,7 @@ impl Tree {
     fn forget(&mut self, at: u32) {
         let node = self.node(at);
         let (parent, name, group) = (node.parent, node.name, node.group());
-        let (chain, next) = (self.chain(parent, name), self.chained[at as usize]);
-        if self.chains[chain] == at + 1 {
-            self.chains[chain] = next.wrapping_add(1);
-        } else {
-            let mut before = self.chains[chain].wrapping_sub(1);
-            while self.chained[before as usize] != at {
-                before = self.chained[before as usize];
-            }
-            self.chained[before as usize] = next;
-        }
+        self.names.remove(Hash::of(parent, name), at);
         self.group_mut(parent).children -= 1;
         if group != NONE {
             // Its memory goes to the next group.
@@ -304,12 +291,6 @@ impl Tree {
             self.free_groups.push(group);
         }
         self.free_nodes.push(at);
-    }
-
-    fn chain(&self, parent: u32, name: u64) -> usize {
-        let mixed = (name ^ u64::from(parent).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-            .wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        (mixed >> 32) as usize & (self.chains.len() - 1)
     }
 }
 

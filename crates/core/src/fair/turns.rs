@@ -59,9 +59,8 @@ impl Tree {
             let (is_last, parent) = (node.queued == 0, node.parent);
             if parent != NONE {
                 let step = weight::step(cost, node.weight, &mut node.carry);
-                let place = self.places[at as usize] as usize;
+                let start = self.tag(at);
                 let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
-                let start = group.heap.at(place).tag();
                 let finish = start + step;
                 group.advance(start);
                 group.finish_max = group.finish_max.max(finish);
@@ -69,10 +68,11 @@ impl Tree {
                     self.leave_line(at);
                 } else {
                     let tie = group.next_tie(false);
-                    group.heap.rekey(&mut self.places, place, finish, tie);
+                    group.heap.rekey(&mut self.places, at, finish, tie);
                 }
                 self.keep_finish(at, finish);
-                self.group_mut(parent).put_back_if_late();
+                let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
+                group.put_back_if_late(&mut self.places);
                 self.reshelve(at);
             }
             at = parent;
@@ -117,7 +117,7 @@ impl Tree {
         if place != NONE {
             let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
             let tie = group.next_tie(false);
-            group.heap.rekey(&mut self.places, place as usize, moved, tie);
+            group.heap.rekey(&mut self.places, at, moved, tie);
         }
     }
 
@@ -159,9 +159,8 @@ impl Tree {
 
     fn leave_line(&mut self, at: u32) {
         let Node { parent, weight, .. } = *self.node(at);
-        let place = core::mem::replace(&mut self.places[at as usize], NONE);
         let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
         group.weights -= u64::from(weight.get());
-        group.heap.remove(&mut self.places, place as usize);
+        group.heap.remove(&mut self.places, at);
     }
 }

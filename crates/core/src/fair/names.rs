@@ -1,0 +1,166 @@
+//! Nodes by their names: a table of pieces, each one line of the cache.
+//!
+//! Beside every node is a mark of its name, so that a name that is not here is known from one
+//! piece alone, and no node has to be fetched to compare it.
+
+use alloc::vec::Vec;
+
+/// How many nodes a piece has.
+const PIECE: usize = 12;
+
+/// Eight nodes to a piece, when there are as many as requests: few pieces have more than twelve.
+const NODES_EACH: usize = 8;
+
+/// As zeroed memory it is empty, so that a table that nobody uses is not even touched.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Piece {
+    nodes: [u32; PIECE],
+    /// Zero where there is no node.
+    marks: [u8; PIECE],
+    /// One more than the number of the piece that takes what this one cannot, zero if there is
+    /// none: then this one is full.
+    after: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    /// The first piece of every hash, a power of two, and after these the others.
+    pieces: Vec<Piece>,
+    firsts: usize,
+    free: Vec<u32>,
+}
+
+/// The hash of a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hash(u64);
+
+impl Hash {
+    pub(super) fn of(parent: u32, name: u64) -> Hash {
+        let parent = u64::from(parent).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Hash((name ^ parent).wrapping_mul(0xD6E8_FEB8_6659_FD93))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the highest eight bits")]
+    fn mark(self) -> u8 {
+        ((self.0 >> 56) as u8).max(1)
+    }
+}
+
+impl Names {
+    pub(super) fn new(requests_max: u32) -> Names {
+        let firsts = (requests_max as usize).next_power_of_two().div_ceil(NODES_EACH);
+        Names { pieces: alloc::vec![Piece::default(); firsts], firsts, free: Vec::new() }
+    }
+
+    /// The node of this hash for which `is` holds.
+    pub(super) fn find(&self, hash: Hash, is: impl Fn(u32) -> bool) -> Option<u32> {
+        let mark = hash.mark();
+        let mut piece = &self.pieces[self.first(hash)];
+        loop {
+            for (found, node) in piece.marks.iter().zip(piece.nodes) {
+                if *found == mark && is(node) {
+                    return Some(node);
+                }
+            }
+            if piece.after == 0 {
+                return None;
+            }
+            piece = &self.pieces[piece.after as usize - 1];
+        }
+    }
+
+    pub(super) fn add(&mut self, hash: Hash, node: u32) {
+        let (_, mut last) = self.last_two(hash);
+        if self.pieces[last].len() == PIECE {
+            let more = self.more();
+            self.pieces[last].after = more + 1;
+            last = more as usize;
+        }
+        let piece = &mut self.pieces[last];
+        let at = piece.len();
+        (piece.nodes[at], piece.marks[at]) = (node, hash.mark());
+    }
+
+    /// Takes a node out that is here; the last of its hash comes to its place.
+    pub(super) fn remove(&mut self, hash: Hash, node: u32) {
+        let mut at = self.first(hash);
+        let place = loop {
+            let piece = &self.pieces[at];
+            let mut places = (0..PIECE).filter(|it| piece.marks[*it] != 0);
+            if let Some(place) = places.find(|it| piece.nodes[*it] == node) {
+                break place;
+            }
+            at = piece.after.checked_sub(1).expect("who is forgotten was remembered") as usize;
+        };
+        let (before, last) = self.last_two(hash);
+        let piece = &mut self.pieces[last];
+        let len = piece.len() - 1;
+        let moved = (piece.nodes[len], core::mem::replace(&mut piece.marks[len], 0));
+        if (at, place) != (last, len) {
+            (self.pieces[at].nodes[place], self.pieces[at].marks[place]) = moved;
+        }
+        if len == 0 && before != last {
+            self.free.push(core::mem::replace(&mut self.pieces[before].after, 0) - 1);
+        }
+    }
+
+    fn first(&self, hash: Hash) -> usize {
+        (hash.0 >> 32) as usize & (self.firsts - 1)
+    }
+
+    /// The last piece of a hash and the one before it; twice the same if there is only one.
+    fn last_two(&self, hash: Hash) -> (usize, usize) {
+        let mut before = self.first(hash);
+        let mut last = before;
+        while self.pieces[last].after != 0 {
+            (before, last) = (last, self.pieces[last].after as usize - 1);
+        }
+        (before, last)
+    }
+
+    fn more(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.pieces.push(Piece::default());
+            u32::try_from(self.pieces.len() - 1).expect("there are no more pieces than nodes")
+        })
+    }
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        self.marks.iter().filter(|mark| **mark != 0).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_in_is_found_and_who_is_out_is_not_however_many_share_a_piece() {
+        // One piece for everybody.
+        let mut names = Names::new(1);
+        let mut is_in = [false; 100];
+        let mut draw = 7_u32;
+        let hash = |node: u32| Hash::of(3, u64::from(node / 2));
+        for _ in 0..20_000 {
+            draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let node = (draw >> 16) % 100;
+            let is_here = &mut is_in[node as usize];
+            if *is_here {
+                names.remove(hash(node), node);
+            } else {
+                names.add(hash(node), node);
+            }
+            *is_here = !*is_here;
+            for node in (0..100).step_by(7) {
+                let found = names.find(hash(node), |it| it == node);
+                assert_eq!(found, is_in[node as usize].then_some(node));
+            }
+        }
+        let used = names.pieces.len() - names.free.len();
+        assert_eq!(used, is_in.iter().filter(|it| **it).count().div_ceil(PIECE));
+        assert!(names.pieces.len() <= 100_usize.div_ceil(PIECE));
+    }
+}
