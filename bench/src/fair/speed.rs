@@ -1,7 +1,9 @@
 //! How long a turn takes, and how long a cancel.
 
+use std::time::Duration;
+
 use tidegate::Tick;
-use tidegate::fair::order::{Handle, Queue};
+use tidegate::fair::order::{Handle, Queue, Ticket};
 
 use super::{Draw, queue, request, start};
 use crate::setting::Effort;
@@ -82,14 +84,25 @@ const ROUNDS: usize = 9;
 const TURNS: u64 = 2_000_000;
 const COST_MAX: u32 = 10;
 const WEIGHT_MAX: u32 = 8;
+/// How many requests start before all of them are completed.
+const IN_SERVICE: u64 = 1_000;
 /// How long everybody is willing to wait.
 const PATIENCE: u64 = 60_000_000;
 
+/// Nanoseconds, one value a round.
+#[derive(Default)]
+pub(super) struct Measured {
+    /// What the scene is about.
+    pub(super) each: Vec<f64>,
+    /// The same with the completion of what had started. A cancel has none.
+    pub(super) whole: Vec<f64>,
+}
+
 impl Scene {
-    /// Nanoseconds, one value a round.
-    pub(super) fn measure(&self, effort: Effort) -> Vec<f64> {
+    pub(super) fn measure(&self, effort: Effort) -> Measured {
         if let Kind::Cancel = self.kind {
-            return (0..ROUNDS).map(|_| self.cancels()).collect();
+            let each = (0..ROUNDS).map(|_| self.cancels()).collect();
+            return Measured { each, whole: Vec::new() };
         }
         let mut queue = queue(2 * self.backlogged);
         let mut draw = Draw(7);
@@ -103,22 +116,42 @@ impl Scene {
         }
         let mut round = |turns| self.turns(&mut queue, &mut draw, &mut now, turns);
         round(effort.of(TURNS) / 4);
-        (0..ROUNDS).map(|_| round(effort.of(TURNS))).collect()
+        let rounds = (0..ROUNDS).map(|_| round(effort.of(TURNS)));
+        let (each, whole) = rounds.unzip();
+        Measured { each, whole }
     }
 
-    fn turns(&self, queue: &mut Queue<u32>, draw: &mut Draw, now: &mut u64, turns: u64) -> f64 {
-        let before = timer::own_cpu();
-        for _ in 0..turns {
-            *now += 1;
-            let started = start(queue, Tick::from_micros(*now)).expect("somebody waits");
-            queue.complete(started.ticket, started.cost);
-            let next = match self.kind {
-                Kind::ComeAndGo => draw.below(self.flows),
-                _ => started.item,
-            };
-            enqueue(queue, next, draw, *now);
+    /// What a request taken in and one dispatched take together, without and with a completion.
+    fn turns(
+        &self,
+        queue: &mut Queue<u32>,
+        draw: &mut Draw,
+        now: &mut u64,
+        turns: u64,
+    ) -> (f64, f64) {
+        let batches = turns.div_ceil(IN_SERVICE);
+        let mut tickets: Vec<(Ticket, u32)> = Vec::with_capacity(IN_SERVICE as usize);
+        let (mut each, mut whole) = (Duration::ZERO, Duration::ZERO);
+        for _ in 0..batches {
+            let before = timer::own_cpu();
+            for _ in 0..IN_SERVICE {
+                *now += 1;
+                let started = start(queue, Tick::from_micros(*now)).expect("somebody waits");
+                tickets.push((started.ticket, started.cost));
+                let next = match self.kind {
+                    Kind::ComeAndGo => draw.below(self.flows),
+                    _ => started.item,
+                };
+                enqueue(queue, next, draw, *now);
+            }
+            each += timer::own_cpu().saturating_sub(before);
+            for (ticket, cost) in tickets.drain(..) {
+                queue.complete(ticket, cost);
+            }
+            whole += timer::own_cpu().saturating_sub(before);
         }
-        nanos_each(timer::own_cpu().saturating_sub(before), turns)
+        let turns = batches * IN_SERVICE;
+        (nanos_each(each, turns), nanos_each(whole, turns))
     }
 
     fn cancels(&self) -> f64 {
