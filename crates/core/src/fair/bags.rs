@@ -34,8 +34,8 @@ pub(super) struct Moved {
     pub(super) place: u32,
 }
 
-/// A place is a piece and a member of it.
-const PLACES: u32 = 16;
+/// A place is a piece, and in the lowest bits a member of it.
+const MEMBER_BITS: u32 = 4;
 
 impl Bags {
     pub(super) const fn new() -> Bags {
@@ -51,7 +51,7 @@ impl Bags {
         let at = piece.len;
         piece.members[at as usize] = member;
         piece.len += 1;
-        *bag * PLACES + at
+        (*bag << MEMBER_BITS) | at
     }
 
     /// Takes out who is at `place`, and says who is there instead.
@@ -65,10 +65,10 @@ impl Bags {
             *bag = core::mem::replace(&mut piece.after, self.free);
             self.free = first;
         }
-        if place == first * PLACES + last {
+        if place == (first << MEMBER_BITS) | last {
             return None;
         }
-        self.pieces[(place / PLACES) as usize].members[(place % PLACES) as usize] = member;
+        *self.member(place) = member;
         Some(Moved { member, place })
     }
 
@@ -76,6 +76,11 @@ impl Bags {
     pub(super) fn any(&self, bag: u32) -> Option<u32> {
         let piece = self.pieces.get(bag as usize)?;
         Some(piece.members[piece.len as usize - 1])
+    }
+
+    fn member(&mut self, place: u32) -> &mut u32 {
+        let at = place & ((1 << MEMBER_BITS) - 1);
+        &mut self.pieces[(place >> MEMBER_BITS) as usize].members[at as usize]
     }
 
     fn add_piece(&mut self, after: u32) -> u32 {
@@ -126,11 +131,8 @@ mod tests {
         for (member, (bag, place)) in
             known.iter().enumerate().filter_map(|it| Some((it.0, (*it.1)?)))
         {
-            let piece = &bags.pieces[(place / PLACES) as usize];
-            assert_eq!(
-                (piece.members[(place % PLACES) as usize] as usize, bag < 2),
-                (member, true)
-            );
+            assert_eq!(*bags.member(place) as usize, member);
+            assert!(bag < 2);
         }
         assert!(bags.pieces.len() <= 256_usize.div_ceil(PIECE) + 2);
     }

@@ -55,18 +55,18 @@ impl Names {
 
     /// The node of this hash for which `is` holds.
     pub(super) fn find(&self, hash: Hash, is: impl Fn(u32) -> bool) -> Option<u32> {
-        let mark = hash.mark();
-        let mut piece = &self.pieces[self.first(hash)];
+        let (piece, place) = self.seek(hash, is)?;
+        Some(self.pieces[piece].nodes[place])
+    }
+
+    fn seek(&self, hash: Hash, is: impl Fn(u32) -> bool) -> Option<(usize, usize)> {
+        let mut at = self.first(hash);
         loop {
-            for (found, node) in piece.marks.iter().zip(piece.nodes) {
-                if *found == mark && is(node) {
-                    return Some(node);
-                }
+            let piece = &self.pieces[at];
+            if let Some(place) = piece.places_of(hash.mark()).find(|it| is(piece.nodes[*it])) {
+                return Some((at, place));
             }
-            if piece.after == 0 {
-                return None;
-            }
-            piece = &self.pieces[piece.after as usize - 1];
+            at = piece.after.checked_sub(1)? as usize;
         }
     }
 
@@ -84,15 +84,8 @@ impl Names {
 
     /// Takes a node out that is here; the last of its hash comes to its place.
     pub(super) fn remove(&mut self, hash: Hash, node: u32) {
-        let mut at = self.first(hash);
-        let place = loop {
-            let piece = &self.pieces[at];
-            let mut places = (0..PIECE).filter(|it| piece.marks[*it] != 0);
-            if let Some(place) = places.find(|it| piece.nodes[*it] == node) {
-                break place;
-            }
-            at = piece.after.checked_sub(1).expect("who is forgotten was remembered") as usize;
-        };
+        let found = self.seek(hash, |it| it == node);
+        let (at, place) = found.expect("who is forgotten was remembered");
         let (before, last) = self.last_two(hash);
         let piece = &mut self.pieces[last];
         let len = piece.len() - 1;
@@ -128,8 +121,24 @@ impl Names {
 }
 
 impl Piece {
+    /// How many nodes it has; they are at its first places.
     fn len(&self) -> usize {
-        self.marks.iter().filter(|mark| **mark != 0).count()
+        self.places_of(0).next().unwrap_or(PIECE)
+    }
+
+    /// The places with this mark. All are compared at once, as bytes of one number.
+    fn places_of(&self, mark: u8) -> impl Iterator<Item = usize> {
+        let mut marks = [!mark; 16];
+        marks[..PIECE].copy_from_slice(&self.marks);
+        let differ = u128::from_le_bytes(marks) ^ u128::from_le_bytes([mark; 16]);
+        // The highest bit of every byte that is zero, and nothing else.
+        let low = u128::from_le_bytes([0x7F; 16]);
+        let mut same = !(((differ & low) + low) | differ | low);
+        core::iter::from_fn(move || {
+            let place = same.trailing_zeros() as usize / 8;
+            same &= same.checked_sub(1)?;
+            Some(place)
+        })
     }
 }
 

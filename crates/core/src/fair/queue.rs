@@ -60,8 +60,8 @@ impl<T> Queue<T> {
     ) -> Result<Enqueued<T>, Refused<T>> {
         let Request { path, class, deadline, .. } = request;
         let cost = request.cost.max(1);
-        let mut known = self.tree.find_flow(class, &path);
-        if let Err((reason, retry_after)) = self.admits(now, &request, known) {
+        let mut found = self.tree.find_flow(class, &path);
+        if let Err((reason, retry_after)) = self.admits(now, &request, found.flow()) {
             return Err(Refused { item, reason, retry_after });
         }
         let mut pushed_out = None;
@@ -73,12 +73,9 @@ impl<T> Queue<T> {
             let last = self.last_of(loser, now);
             pushed_out = Some(self.refuse(last, Reason::PushedOut));
             // With a request that leaves, an idle flow may be forgotten.
-            known = self.tree.find_flow(class, &path);
+            found = self.tree.find_flow(class, &path);
         }
-        let flow = match known {
-            Some(flow) => self.tree.reweigh(flow, &path),
-            None => self.tree.find_or_add(class, &path),
-        };
+        let flow = self.tree.find_or_add(found, &path);
         self.tree.arrive(flow, cost);
         let before = self.tree.node(flow).below.last;
         let slot = self.wheel.slot(deadline);

@@ -31,6 +31,21 @@ pub(super) struct Tree {
     rest_max: usize,
 }
 
+/// The last node of a path that is remembered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    at: u32,
+    depth: usize,
+    is_flow: bool,
+}
+
+impl Found {
+    /// The flow, if it is that of the whole path.
+    pub(super) fn flow(self) -> Option<u32> {
+        self.is_flow.then_some(self.at)
+    }
+}
+
 /// How many at rest are looked at with every call, for each level: more than one call can add.
 const LOOKED_AT: usize = 2;
 
@@ -98,35 +113,27 @@ impl Tree {
         })
     }
 
-    /// The flow of a path at the last level, if it is remembered.
-    pub(super) fn find_flow(&self, class: Class, path: &Path) -> Option<u32> {
-        let mut names = path.shares(self.levels).iter();
-        names.try_fold(Tree::root(class), |at, share| self.find(at, share.name))
+    /// A path as far as it is remembered.
+    pub(super) fn find_flow(&self, class: Class, path: &Path) -> Found {
+        let mut found = Found { at: Tree::root(class), depth: 0, is_flow: false };
+        for share in path.shares(self.levels) {
+            let Some(at) = self.find(found.at, share.name) else { return found };
+            found = Found { at, depth: found.depth + 1, is_flow: false };
+        }
+        Found { is_flow: true, ..found }
     }
 
-    /// Gives a flow and those above it the weights that its path says.
-    pub(super) fn reweigh(&mut self, flow: u32, path: &Path) -> u32 {
-        let mut at = flow;
-        for share in path.shares(self.levels).iter().rev() {
+    /// The flow of a path that was `found`, made if need be. The weights are those that the path
+    /// says.
+    pub(super) fn find_or_add(&mut self, found: Found, path: &Path) -> u32 {
+        let (known, new) = path.shares(self.levels).split_at(found.depth);
+        let mut at = found.at;
+        for share in known.iter().rev() {
             self.set_weight(at, share.weight);
             at = self.node(at).parent;
         }
-        flow
-    }
-
-    /// The flow of a path, made if need be. The weights are those that the path says.
-    pub(super) fn find_or_add(&mut self, class: Class, path: &Path) -> u32 {
-        let mut at = Tree::root(class);
-        for (level, share) in path.shares(self.levels).iter().enumerate() {
-            at = match self.find(at, share.name) {
-                Some(found) => {
-                    self.set_weight(found, share.weight);
-                    found
-                }
-                None => self.add(at, *share, level + 1 == self.levels),
-            };
-        }
-        at
+        let add = |(at, left), share: &Share| (self.add(at, *share, left == 1), left - 1);
+        new.iter().fold((found.at, new.len()), add).0
     }
 
     /// The node of a path as far as the path goes, if it is remembered.

@@ -59,8 +59,9 @@ impl Tree {
             let (is_last, parent) = (node.queued == 0, node.parent);
             if parent != NONE {
                 let step = weight::step(cost, node.weight, &mut node.carry);
-                let start = self.tag(at);
+                let place = self.places[at as usize] as usize;
                 let group = &mut self.groups[self.nodes[parent as usize].group() as usize];
+                let start = group.heap.at(place).tag();
                 let finish = start + step;
                 group.advance(start);
                 group.finish_max = group.finish_max.max(finish);
