@@ -160,6 +160,7 @@ impl<T> Queue<T> {
         let has_requests = |class| 0 < tree.node(Tree::root(class)).queued;
         self.classes.served(chosen, left.cost, has_requests);
         let ticket = Ticket { flow: left.flow, estimate: left.cost };
+        self.tree.fetch_next(chosen.class);
         let waited = now.since(left.came);
         Started { item: left.item, handle: left.handle, cost, waited, ticket }
     }

@@ -65,6 +65,11 @@ impl Heap {
         (0 < self.len).then(|| *self.at(FIRST))
     }
 
+    /// The first entry as far as it is known without moving any.
+    pub(super) fn likely_first(&self) -> Option<Entry> {
+        (0 < self.len && !self.is_vacant).then(|| *self.at(FIRST))
+    }
+
     pub(super) fn at(&self, place: usize) -> &Entry {
         &self.lines[place / CHILDREN].0[place % CHILDREN]
     }

@@ -123,14 +123,16 @@ impl Names {
 impl Piece {
     /// How many nodes it has; they are at its first places.
     fn len(&self) -> usize {
+        // Beyond the last place are zeros.
         self.places_of(0).next().unwrap_or(PIECE)
     }
 
     /// The places with this mark. All are compared at once, as bytes of one number.
     fn places_of(&self, mark: u8) -> impl Iterator<Item = usize> {
-        let mut marks = [!mark; 16];
-        marks[..PIECE].copy_from_slice(&self.marks);
-        let differ = u128::from_le_bytes(marks) ^ u128::from_le_bytes([mark; 16]);
+        let [a, b, c, d, e, f, g, h, rest @ ..] = self.marks;
+        let first = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        let marks = u128::from(u32::from_le_bytes(rest)) << 64 | u128::from(first);
+        let differ = marks ^ u128::from_le_bytes([mark; 16]);
         // The highest bit of every byte that is zero, and nothing else.
         let low = u128::from_le_bytes([0x7F; 16]);
         let mut same = !(((differ & low) + low) | differ | low);

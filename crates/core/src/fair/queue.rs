@@ -60,6 +60,7 @@ impl<T> Queue<T> {
     ) -> Result<Enqueued<T>, Refused<T>> {
         let Request { path, class, deadline, .. } = request;
         let cost = request.cost.max(1);
+        self.fetch_next(class);
         let mut found = self.tree.find_flow(class, &path);
         if let Err((reason, retry_after)) = self.admits(now, &request, found.flow()) {
             return Err(Refused { item, reason, retry_after });
@@ -208,6 +209,14 @@ impl<T> Queue<T> {
     /// How many flows and groups are remembered: those with requests, and those that still owe.
     pub fn flows(&self) -> usize {
         self.tree.len()
+    }
+
+    /// Asks memory for the request that is likely to be next, as [`Tree::fetch_next`] does for its
+    /// flow.
+    fn fetch_next(&self, class: Class) {
+        if let Some(flow) = self.tree.likely_next(class) {
+            core::hint::black_box(self.waiting.get(flow.below.first).came);
+        }
     }
 
     /// Whether a request of a flow that is `known` may be taken in, but for the room that there is.

@@ -101,6 +101,23 @@ impl Tree {
         first.map(Entry::node)
     }
 
+    /// The flow of a class that is likely to be next.
+    pub(super) fn likely_next(&self, class: Class) -> Option<&Node> {
+        let mut at = Tree::root(class);
+        while self.node(at).group() != NONE {
+            at = self.group_of(at).heap.likely_first()?.node();
+        }
+        Some(self.node(at))
+    }
+
+    /// Asks memory for that flow. With many of them it is far away, and nothing else waits for it
+    /// now: it comes while the turn that is being taken goes on.
+    pub(super) fn fetch_next(&self, class: Class) {
+        if let Some(flow) = self.likely_next(class) {
+            core::hint::black_box(flow.below.first);
+        }
+    }
+
     pub(super) fn group_mut(&mut self, at: u32) -> &mut Group {
         let group = self.node(at).group();
         &mut self.groups[group as usize]
