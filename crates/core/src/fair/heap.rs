@@ -27,7 +27,6 @@ impl Entry {
         Entry(u128::from(tag) << 64 | u128::from(order))
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "what is above was shifted out")]
     pub(super) fn tag(self) -> Tag {
         (self.0 >> 64) as Tag
     }

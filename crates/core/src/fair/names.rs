@@ -3,6 +3,7 @@
 //! Beside every node is a mark of its name, so that a name that is not here is known from one
 //! piece alone, and no node has to be fetched to compare it.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// How many nodes a piece has.
@@ -11,8 +12,10 @@ const PIECE: usize = 12;
 /// Eight nodes to a piece, when there are as many as requests: few pieces have more than twelve.
 const NODES_EACH: usize = 8;
 
-/// As zeroed memory it is empty, so that a table that nobody uses is not even touched.
-#[derive(Clone, Copy, Debug, Default)]
+/// How many pieces come to be together.
+const PAGE: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Piece {
     nodes: [u32; PIECE],
@@ -25,9 +28,11 @@ struct Piece {
 
 #[derive(Clone, Debug)]
 pub(super) struct Names {
-    /// The first piece of every hash, a power of two, and after these the others.
-    pieces: Vec<Piece>,
+    /// The first piece of every hash, a power of two. A table that is hardly used is hardly there.
+    pages: Vec<Option<Box<[Piece; PAGE]>>>,
     firsts: usize,
+    /// Pieces for what the first ones cannot take; they are numbered after these.
+    others: Vec<Piece>,
     free: Vec<u32>,
 }
 
@@ -41,7 +46,6 @@ impl Hash {
         Hash((name ^ parent).wrapping_mul(0xD6E8_FEB8_6659_FD93))
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the highest eight bits")]
     fn mark(self) -> u8 {
         ((self.0 >> 56) as u8).max(1)
     }
@@ -50,19 +54,20 @@ impl Hash {
 impl Names {
     pub(super) fn new(requests_max: u32) -> Names {
         let firsts = (requests_max as usize).next_power_of_two().div_ceil(NODES_EACH);
-        Names { pieces: alloc::vec![Piece::default(); firsts], firsts, free: Vec::new() }
+        let pages = alloc::vec![None; firsts.div_ceil(PAGE)];
+        Names { pages, firsts, others: Vec::new(), free: Vec::new() }
     }
 
     /// The node of this hash for which `is` holds.
     pub(super) fn find(&self, hash: Hash, is: impl Fn(u32) -> bool) -> Option<u32> {
         let (piece, place) = self.seek(hash, is)?;
-        Some(self.pieces[piece].nodes[place])
+        Some(self.piece(piece).nodes[place])
     }
 
     fn seek(&self, hash: Hash, is: impl Fn(u32) -> bool) -> Option<(usize, usize)> {
         let mut at = self.first(hash);
         loop {
-            let piece = &self.pieces[at];
+            let piece = self.piece(at);
             if let Some(place) = piece.places_of(hash.mark()).find(|it| is(piece.nodes[*it])) {
                 return Some((at, place));
             }
@@ -72,12 +77,12 @@ impl Names {
 
     pub(super) fn add(&mut self, hash: Hash, node: u32) {
         let (_, mut last) = self.last_two(hash);
-        if self.pieces[last].len() == PIECE {
+        if self.piece(last).len() == PIECE {
             let more = self.more();
-            self.pieces[last].after = more + 1;
+            self.piece_mut(last).after = more + 1;
             last = more as usize;
         }
-        let piece = &mut self.pieces[last];
+        let piece = self.piece_mut(last);
         let at = piece.len();
         (piece.nodes[at], piece.marks[at]) = (node, hash.mark());
     }
@@ -87,15 +92,32 @@ impl Names {
         let found = self.seek(hash, |it| it == node);
         let (at, place) = found.expect("who is forgotten was remembered");
         let (before, last) = self.last_two(hash);
-        let piece = &mut self.pieces[last];
+        let piece = self.piece_mut(last);
         let len = piece.len() - 1;
         let moved = (piece.nodes[len], core::mem::replace(&mut piece.marks[len], 0));
         if (at, place) != (last, len) {
-            (self.pieces[at].nodes[place], self.pieces[at].marks[place]) = moved;
+            let piece = self.piece_mut(at);
+            (piece.nodes[place], piece.marks[place]) = moved;
         }
         if len == 0 && before != last {
-            self.free.push(core::mem::replace(&mut self.pieces[before].after, 0) - 1);
+            let vacated = core::mem::take(&mut self.piece_mut(before).after) - 1;
+            self.free.push(vacated);
         }
+    }
+
+    fn piece(&self, at: usize) -> &Piece {
+        match at.checked_sub(self.firsts) {
+            Some(other) => &self.others[other],
+            None => self.pages[at / PAGE].as_ref().map_or(&Piece::EMPTY, |it| &it[at % PAGE]),
+        }
+    }
+
+    fn piece_mut(&mut self, at: usize) -> &mut Piece {
+        if let Some(other) = at.checked_sub(self.firsts) {
+            return &mut self.others[other];
+        }
+        let page = self.pages[at / PAGE].get_or_insert_with(|| Box::new([Piece::EMPTY; PAGE]));
+        &mut page[at % PAGE]
     }
 
     fn first(&self, hash: Hash) -> usize {
@@ -106,21 +128,24 @@ impl Names {
     fn last_two(&self, hash: Hash) -> (usize, usize) {
         let mut before = self.first(hash);
         let mut last = before;
-        while self.pieces[last].after != 0 {
-            (before, last) = (last, self.pieces[last].after as usize - 1);
+        while let Some(after) = self.piece(last).after.checked_sub(1) {
+            (before, last) = (last, after as usize);
         }
         (before, last)
     }
 
     fn more(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            self.pieces.push(Piece::default());
-            u32::try_from(self.pieces.len() - 1).expect("there are no more pieces than nodes")
+            self.others.push(Piece::EMPTY);
+            let at = self.firsts + self.others.len() - 1;
+            u32::try_from(at).expect("there are no more pieces than nodes")
         })
     }
 }
 
 impl Piece {
+    const EMPTY: Piece = Piece { nodes: [0; PIECE], marks: [0; PIECE], after: 0 };
+
     /// How many nodes it has; they are at its first places.
     fn len(&self) -> usize {
         // Beyond the last place are zeros.
@@ -129,9 +154,8 @@ impl Piece {
 
     /// The places with this mark. All are compared at once, as bytes of one number.
     fn places_of(&self, mark: u8) -> impl Iterator<Item = usize> {
-        let [a, b, c, d, e, f, g, h, rest @ ..] = self.marks;
-        let first = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        let marks = u128::from(u32::from_le_bytes(rest)) << 64 | u128::from(first);
+        let words = self.marks.as_chunks().0.iter().rev();
+        let marks = words.fold(0, |marks, it| marks << 32 | u128::from(u32::from_le_bytes(*it)));
         let differ = marks ^ u128::from_le_bytes([mark; 16]);
         // The highest bit of every byte that is zero, and nothing else.
         let low = u128::from_le_bytes([0x7F; 16]);
@@ -170,8 +194,8 @@ mod tests {
                 assert_eq!(found, is_in[node as usize].then_some(node));
             }
         }
-        let used = names.pieces.len() - names.free.len();
+        let used = 1 + names.others.len() - names.free.len();
         assert_eq!(used, is_in.iter().filter(|it| **it).count().div_ceil(PIECE));
-        assert!(names.pieces.len() <= 100_usize.div_ceil(PIECE));
+        assert!(names.others.len() < 100_usize.div_ceil(PIECE));
     }
 }

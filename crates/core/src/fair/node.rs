@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::heap::Heap;
+use super::heap::{Entry, Heap};
 use super::path::Share;
 use super::shelves::{NONE, OFF, Shelves};
 use super::weight::{Tag, Weight};
@@ -159,7 +159,7 @@ impl Group {
         if self.virtual_time < PUT_BACK_AT {
             return;
         }
-        let least = self.heap.first(places).map_or(self.virtual_time, |entry| entry.tag());
+        let least = self.heap.first(places).map_or(self.virtual_time, Entry::tag);
         let by = least.min(self.virtual_time);
         self.heap.put_back(places, by);
         self.virtual_time -= by;
