@@ -15,9 +15,8 @@ pub struct Handle {
 
 /// A request that waits: in the line of its flow, and in a slot of the wheel.
 ///
-/// One line of the cache, if what its owner attached is a pointer or less.
+/// Small rather than one line of the cache: with many of them, memory is what counts.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
 pub(super) struct Waiting<T> {
     /// Nothing at a place that is free.
     pub(super) item: Option<T>,
@@ -34,7 +33,7 @@ pub(super) struct Waiting<T> {
     pub(super) slot: Slot,
 }
 
-const _: () = assert!(size_of::<Waiting<&u8>>() == 64);
+const _: () = assert!(size_of::<Waiting<&u8>>() == 48);
 
 /// Who is before a request in the line of its flow, and who after.
 #[derive(Clone, Copy, Debug)]
