@@ -35,7 +35,7 @@ where
 }
 
 /// A share with room for everybody: what a turn costs that nobody has to wait for.
-const SHARE: &str = "share: [{ name: all, capacity: 1000 in flight, by: [client] }]\n";
+const SHARE: &str = "share: [{ name: all, capacity: 1000 in flight, by: ip }]\n";
 
 /// Serves `contender` on a free port, which is printed, until the process is killed.
 pub(crate) fn serve(contender: &str) -> Result<()> {
@@ -47,6 +47,7 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
             let policy = format!("headers: none\n{}", super::rules::policy(3));
             app.layer(TidegateLayer::new(Gate::from_text(&policy)?))
         }
+        "share" => app.layer(TidegateLayer::new(Gate::from_text(SHARE)?)),
         "tidegate-share" => {
             let policy = format!("{}{SHARE}", super::rules::policy(3));
             app.layer(TidegateLayer::new(Gate::from_text(&policy)?))

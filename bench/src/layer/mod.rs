@@ -25,7 +25,7 @@ pub(crate) fn run(effort: Effort) -> Result<Report> {
 const ABOUT: &str = "An axum service that answers a small JSON over loopback, without a limit, \
     behind Tidegate's layer with three matching rules, and behind tower_governor with the same \
     three limits, which takes three layers, and with one; all with their headers. \
-    One more of ours has a share with room for everybody. \
+    Two of ours have a share with room for everybody, with the rules and alone. \
     Driven by wrk with 50 connections on the same two cores. \
     In every round each runs in turn; \"of no limit\" is the median of the rounds' own ratios. \
     Below that, one decision in this process by a policy of ten rules and of ten thousand, \

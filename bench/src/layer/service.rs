@@ -11,13 +11,14 @@ use crate::setting::Effort;
 use crate::statistics::{Spread, median};
 
 /// What is served, and its name in the table.
-const CONTENDERS: [(&str, &str); 6] = [
+const CONTENDERS: [(&str, &str); 7] = [
     ("none", "none"),
     ("tidegate", "tidegate, three rules"),
     ("tidegate-none", "tidegate, three rules, `headers: none`"),
     ("governor", "tower_governor, one limit"),
     ("governor-three", "tower_governor, three limits"),
     ("tidegate-share", "tidegate, three rules and a share"),
+    ("share", "tidegate, a share alone"),
 ];
 const ROUNDS: usize = 9;
 const ROUND: Duration = Duration::from_secs(3);
@@ -55,6 +56,7 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
     figure("layer/of-no-limit", Spread::of_ratios(&rates[1], &rates[0]).median, 0.9);
     let same_limits = Spread::of_ratios(&rates[1], &rates[4]).median;
     figure("layer/of-tower-governor", same_limits, 1.0);
-    figure("layer/share", Spread::of_ratios(&rates[5], &rates[1]).median, 0.9);
+    figure("layer/share", Spread::of_ratios(&rates[6], &rates[0]).median, 0.9);
+    figure("layer/share-beside-rules", Spread::of_ratios(&rates[5], &rates[1]).median, 0.9);
     Ok(())
 }
