@@ -66,7 +66,10 @@ impl Heap {
 
     /// The first entry as far as it is known without moving any.
     pub(super) fn likely_first(&self) -> Option<Entry> {
-        (0 < self.len && !self.is_vacant).then(|| *self.at(FIRST))
+        let place = if self.is_vacant { FIRST + 1 } else { FIRST };
+        let Line(line) = self.lines.get(place / CHILDREN)?;
+        let first = if self.is_vacant { least_of(line).0 } else { line[FIRST] };
+        (first != Entry::LAST).then_some(first)
     }
 
     pub(super) fn at(&self, place: usize) -> &Entry {
