@@ -64,6 +64,11 @@ impl Admission {
         }
     }
 
+    /// Whether nothing is told: it passes, and no limit is for it.
+    pub fn has_no_fields(&self) -> bool {
+        self.each.is_empty() && self.verdict.passes() && !self.by.is_fallback()
+    }
+
     /// Bytes that the fields of three limits take in most dialects.
     pub const FIELDS_BYTES: usize = 320;
 

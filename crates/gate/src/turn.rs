@@ -6,7 +6,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-use tidegate_config::{Facts, Plan, Response, Sharing, Unit};
+use tidegate_config::{Capacity, Facts, Plan, Response, Sharing, Unit};
 use tidegate_core::adapt::Outcome;
 use tidegate_core::fair::Reason as Why;
 use tidegate_core::{Decision, Kind, Span, Verdict};
@@ -144,9 +144,15 @@ impl Admission {
 
     /// The same by its response.
     pub fn answered(&mut self, response: &dyn Response) {
-        if self.turn.is_some() {
+        if self.turn.as_ref().is_some_and(|turn| self.learns(turn)) {
             self.came_of(outcome_of(response));
         }
+    }
+
+    /// Whether somebody wants to know what came of it.
+    fn learns(&self, turn: &Turn) -> bool {
+        let share = self.generation.rules.shares().get(turn.share);
+        share.is_some_and(|share| matches!(share.capacity(), Capacity::Adaptive { .. }))
     }
 
     /// The share that the request has, or had, a place in, or that had none for it.

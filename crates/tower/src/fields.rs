@@ -18,6 +18,9 @@ pub(crate) enum Wins {
 
 /// Adds what the client is told.
 pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) {
+    if admission.has_no_fields() {
+        return;
+    }
     // One buffer for all values: each of them is a part of it.
     let mut text = String::with_capacity(Admission::FIELDS_BYTES);
     let mut fields = SmallVec::<[(Field, Range<usize>); 8]>::new();
