@@ -2,7 +2,7 @@
 
 use tidegate_testbed::{Server, until};
 
-use super::stand::{LONG, SHORT, Tally, count, counted, refusal, run, until_answered, wire};
+use super::stand::{LONG, SHORT, Tally, count, counted, refusal, run, until_answered_within, wire};
 use crate::wire::{CallError, Refusal};
 
 type Outcome = anyhow::Result<()>;
@@ -38,7 +38,8 @@ async fn a_server_that_becomes_a_replica_is_left_until_it_is_a_primary_again() -
     until(LONG, "a connection is given up", || !wire.health().is_connected())?;
     server.must(&["REPLICAOF", "NO", "ONE"])?;
     let before = counted(&server, "k");
-    let tally = until_answered(&wire, "k").await;
+    // Time enough for a machine that stands still for a moment.
+    let tally = until_answered_within(&wire, "k", LONG).await;
     tally.check(counted(&server, "k") - before);
     assert_eq!(tally.unknown, 0);
     Ok(())

@@ -162,10 +162,15 @@ async fn work(
 
 /// Runs calls until one is answered; the account of all of them.
 pub(super) async fn until_answered(wire: &Wire, key: &str) -> Tally {
+    until_answered_within(wire, key, SHORT).await
+}
+
+/// The same with another deadline for each call.
+pub(super) async fn until_answered_within(wire: &Wire, key: &str, deadline: Duration) -> Tally {
     let mut tally = Tally::default();
     while tally.done == 0 {
         assert!(tally.not_run + tally.unknown < 2000, "never answered: {:?}", wire.health());
-        let answer = run(wire, count(key), SHORT).await;
+        let answer = run(wire, count(key), deadline).await;
         if answer.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
