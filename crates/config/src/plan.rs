@@ -74,6 +74,9 @@ impl Rules {
         let (charges, route_cost) = (SmallVec::new(), self.route_cost(facts));
         let mut plan = Plan { charges, stopped: None, is_too_much: false, route_cost };
         let route_cost = route_cost.map(|number| &self.costs[number].1);
+        if self.list.is_empty() {
+            return plan;
+        }
         let mut limits = 0;
         for number in self.index.candidates(facts) {
             let number = number as usize;

@@ -31,6 +31,35 @@ enum Stage {
     Done,
 }
 
+/// What comes of asking at once; see [`Ask::begin`](crate::Ask::begin).
+#[derive(Debug)]
+#[must_use = "dropping it gives the place to the next"]
+pub enum Begun {
+    /// It had its turn, or has none.
+    Now(Result<Permit, Refused>),
+    /// It waits already. Nobody is woken until this is polled.
+    Later(Acquire),
+}
+
+impl Begun {
+    pub(crate) fn new(shared: &Arc<Shared>, wanted: Wanted) -> Begun {
+        match shared.ask(wanted, Waker::noop()) {
+            Asked::Now(outcome) => Begun::Now(ended(shared, outcome)),
+            Asked::Later { slot, handle } => {
+                let stage = Stage::Waiting { slot, handle };
+                Begun::Later(Acquire { shared: Arc::clone(shared), stage })
+            }
+        }
+    }
+}
+
+fn ended(shared: &Arc<Shared>, outcome: Outcome) -> Result<Permit, Refused> {
+    match outcome {
+        Outcome::Started(grant) => Ok(Permit::new(Arc::clone(shared), grant)),
+        Outcome::Refused(refused) => Err(refused),
+    }
+}
+
 impl Acquire {
     pub(crate) fn new(shared: Arc<Shared>, wanted: Wanted) -> Acquire {
         Acquire { shared, stage: Stage::Asking(wanted) }
@@ -38,10 +67,7 @@ impl Acquire {
 
     fn end(&mut self, outcome: Outcome) -> Poll<Result<Permit, Refused>> {
         self.stage = Stage::Done;
-        Poll::Ready(match outcome {
-            Outcome::Started(grant) => Ok(Permit::new(self.shared.clone(), grant)),
-            Outcome::Refused(refused) => Err(refused),
-        })
+        Poll::Ready(ended(&self.shared, outcome))
     }
 
     fn poll_slot(&mut self, waker: &Waker) -> Poll<Result<Permit, Refused>> {

@@ -7,7 +7,7 @@ use tidegate_core::fair::{Class, Path, Weight};
 use tidegate_store::block_on;
 
 use crate::FairQueue;
-use crate::acquire::Acquire;
+use crate::acquire::{Acquire, Begun};
 use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::shared::Wanted;
@@ -82,9 +82,27 @@ impl<'a> Ask<'a> {
 
     /// Waits for its turn, for at most `within`. Dropping the future gives the turn to the next.
     pub fn acquire(self, within: impl Into<Span>) -> Acquire {
-        let Ask { path, class, cost, .. } = self;
-        let wanted = Wanted { path, class, cost, within: within.into() };
-        Acquire::new(self.queue.shared.clone(), wanted)
+        Acquire::new(self.queue.shared.clone(), self.wanted(within.into()))
+    }
+
+    /// Asks now, without waiting to be polled: where there is room, there is nothing to await.
+    ///
+    /// ```
+    /// use tidegate_fair::{Begun, FairQueue};
+    ///
+    /// let queue = FairQueue::in_flight(1).build();
+    /// let Begun::Now(Ok(permit)) = queue.of("acme").begin(std::time::Duration::ZERO) else {
+    ///     panic!("there is a place");
+    /// };
+    /// # drop(permit);
+    /// ```
+    pub fn begin(self, within: impl Into<Span>) -> Begun {
+        Begun::new(&self.queue.shared, self.wanted(within.into()))
+    }
+
+    fn wanted(&self, within: Span) -> Wanted {
+        let Ask { path, class, cost, .. } = *self;
+        Wanted { path, class, cost, within }
     }
 
     /// The same for code that is not async: blocks the thread.

@@ -57,7 +57,7 @@ use tidegate_core::Policy;
 
 use crate::shared::Shared;
 
-pub use crate::acquire::Acquire;
+pub use crate::acquire::{Acquire, Begun};
 pub use crate::ask::Ask;
 pub use crate::build::{FairQueueBuilder, NotARate};
 pub use crate::permit::Permit;

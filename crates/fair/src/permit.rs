@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use tidegate_core::Span;
 use tidegate_core::adapt::Outcome;
-use tidegate_core::{Span, Tick};
 
 use crate::shared::Shared;
 use crate::slot::Grant;
@@ -16,13 +16,11 @@ pub struct Permit {
     shared: Arc<Shared>,
     grant: Option<Grant>,
     waited: Span,
-    since: Tick,
 }
 
 impl Permit {
     pub(crate) fn new(shared: Arc<Shared>, grant: Grant) -> Permit {
-        let since = shared.clock.now();
-        Permit { shared, waited: grant.waited, grant: Some(grant), since }
+        Permit { shared, waited: grant.waited, grant: Some(grant) }
     }
 
     /// It was served, and took `actual` cells: its tenant pays or is paid the difference.
@@ -44,7 +42,7 @@ impl Permit {
     fn end(&mut self, actual: Option<u32>, outcome: Outcome) {
         if let Some(grant) = self.grant.take() {
             let actual = actual.unwrap_or(grant.ticket.estimate());
-            self.shared.give_back(grant, self.since, actual, outcome);
+            self.shared.give_back(grant, actual, outcome);
         }
     }
 }

@@ -130,8 +130,10 @@ impl Shared {
             let refused = Refused { reason: Reason::TooWide, retry_after: None };
             return Asked::Now(Outcome::Refused(refused));
         }
-        if state.queue.is_empty() && request.cost <= state.resource.room(now).free {
-            return Asked::Now(state.start_at_once(request, now));
+        if state.queue.is_empty()
+            && let Some(grant) = state.start_at_once(request, now)
+        {
+            return Asked::Now(Outcome::Started(grant));
         }
         let earliest = state.resource.earliest(request.cost, now);
         if within < earliest {
@@ -180,10 +182,10 @@ impl Shared {
         });
     }
 
-    /// What was given at `since` comes back, and took `actual`.
-    pub(crate) fn give_back(&self, grant: Grant, since: Tick, actual: u32, came: adapt::Outcome) {
+    /// What was given comes back, and took `actual`.
+    pub(crate) fn give_back(&self, grant: Grant, actual: u32, came: adapt::Outcome) {
         self.change(|state, now| {
-            state.resource.give_back(grant.taken, now.since(since), came, now);
+            state.resource.give_back(grant.taken, now.since(grant.since), came, now);
             state.queue.complete(grant.ticket, actual);
         });
     }
@@ -280,20 +282,16 @@ impl Shared {
 }
 
 impl State {
-    /// For one that nobody is before: through the queue all the same, which keeps the books.
-    fn start_at_once(&mut self, request: Request, now: Tick) -> Outcome {
+    /// For one that nobody is before, if there is room. The queue keeps the books all the same.
+    fn start_at_once(&mut self, request: Request, now: Tick) -> Option<Grant> {
         let room = self.resource.room(now);
-        self.queue.set_rate(None);
-        let enqueued = self.queue.enqueue(now, request, None);
-        if let Err(refused) = enqueued {
-            let (reason, retry_after) = (refused.reason, refused.retry_after);
-            self.count(reason);
-            return Outcome::Refused(Refused { reason, retry_after });
+        if room.free < request.cost {
+            return None;
         }
-        match self.queue.dispatch(now, room) {
-            Some(Turn::Start(started)) => Outcome::Started(self.start(started, now).1),
-            _ => unreachable!("it is alone, in time, and there is room"),
-        }
+        let (cost, ticket) = self.queue.pass(now, request, room)?;
+        let taken = self.resource.take(cost, Span::ZERO, now);
+        self.started += 1;
+        Some(Grant { ticket, taken, waited: Span::ZERO, since: now })
     }
 
     fn start(
@@ -304,7 +302,7 @@ impl State {
         let Started { item, cost, ticket, waited, .. } = started;
         let taken = self.resource.take(cost, waited, now);
         self.started += 1;
-        (item, Grant { ticket, taken, waited })
+        (item, Grant { ticket, taken, waited, since: now })
     }
 
     /// Starts whoever can, refuses whoever is late, and says when to look again.

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use tidegate_core::Span;
 use tidegate_core::fair::Ticket;
+use tidegate_core::{Span, Tick};
 
 use crate::refused::Refused;
 use crate::resource::Taken;
@@ -32,6 +32,8 @@ pub(crate) struct Grant {
     /// What it takes of the room.
     pub(crate) taken: Taken,
     pub(crate) waited: Span,
+    /// When it was given that.
+    pub(crate) since: Tick,
 }
 
 impl Slot {

@@ -31,7 +31,7 @@ pub struct Admission {
     /// Whether it is held back: then, dropping it gives everything back.
     pub(crate) is_waiting: bool,
     /// What came of it in a share; most have none.
-    pub(crate) turn: Option<Box<Turn>>,
+    pub(crate) turn: Option<Turn>,
 }
 
 /// Why a request was decided as it was.

@@ -106,10 +106,7 @@ pub(crate) fn admit(
         }
         match asking.filter(|_| admission.verdict.passes()) {
             None => admission,
-            Some(asking) => match Box::new(admission).turning(asking) {
-                Ok(admission) => *admission,
-                Err(turning) => *turning.await,
-            },
+            Some(asking) => *Box::new(admission).turning(asking).await,
         }
     })
 }

@@ -44,10 +44,12 @@ pub(crate) struct Limit {
     name: Box<str>,
     rule: StoreRule,
     calendar: Option<Box<Calendar>>,
-    /// The item of this limit in `RateLimit-Policy`.
+    /// Its name as clients see it.
+    pub(crate) name_shown: Box<str>,
+    /// The item of this limit in `RateLimit-Policy`, after a [`SEPARATOR`].
     pub(crate) listed: Box<str>,
-    /// Its name as clients see it, in quotes.
-    pub(crate) quoted: Box<str>,
+    /// What stands before what remains of it in `RateLimit`, after a [`SEPARATOR`].
+    pub(crate) remains: Box<str>,
     /// The most cells at once.
     pub(crate) cells: u32,
     /// The time in which it comes back in full.
@@ -222,8 +224,11 @@ impl Limit {
             Box::new(Calendar { window, without, share, over })
         });
         let (cells, window) = (policy.limit(), timed.window_of(&policy));
-        let (quoted, listed) = listed(rule, timed, cells, window);
-        Ok(Limit { name: name.into(), rule: made, calendar, listed, quoted, cells, window })
+        let name_shown = name_shown(rule, timed);
+        let listed = listed(rule, &name_shown, cells, window);
+        let remains = format!("{SEPARATOR}\"{name_shown}\";r=").into();
+        let name = name.into();
+        Ok(Limit { name, rule: made, calendar, name_shown, listed, remains, cells, window })
     }
 
     fn present_rule(&self) -> StoreRule {
@@ -315,12 +320,19 @@ fn usual_name(rule: &Rule, variant: &Variant, timed: &Timed) -> Option<String> {
     (usual.id() == variant.id()).then(|| format!("{}=usual#{}", rule.name(), timed.part()))
 }
 
-/// The limit's name in quotes, and with what clients are told of its quota.
-fn listed(rule: &Rule, timed: &Timed, limit: u32, window: Span) -> (Box<str>, Box<str>) {
+/// What stands between the items of a list.
+pub(crate) const SEPARATOR: &str = ", ";
+
+/// The limit's name as clients see it.
+fn name_shown(rule: &Rule, timed: &Timed) -> Box<str> {
     let dash = if timed.part().is_empty() { "" } else { "-" };
-    let quoted = format!("\"{}{dash}{}\"", rule.name(), timed.part());
+    format!("{}{dash}{}", rule.name(), timed.part()).into()
+}
+
+/// What clients are told of the limit's quota.
+fn listed(rule: &Rule, name: &str, limit: u32, window: Span) -> Box<str> {
     let seconds = window.get().div_ceil(1_000_000).max(1);
-    let mut listed = format!("{quoted};q={limit};w={seconds}");
+    let mut listed = format!("{SEPARATOR}\"{name}\";q={limit};w={seconds}");
     match rule.unit() {
         Unit::Bytes => listed.push_str(";qu=\"content-bytes\""),
         Unit::InFlight => listed.push_str(";qu=\"concurrent-requests\""),
@@ -331,5 +343,5 @@ fn listed(rule: &Rule, timed: &Timed, limit: u32, window: Span) -> (Box<str>, Bo
         }
         _ => {}
     }
-    (quoted.into(), listed.into())
+    listed.into()
 }

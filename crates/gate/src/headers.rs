@@ -1,13 +1,12 @@
 //! What HTTP clients are told: every dialect of it, in this one place.
 
 use std::fmt::Write as _;
-use std::ops::Range;
 
-use smallvec::SmallVec;
 use tidegate_config::Headers;
 use tidegate_core::{Span, Verdict};
 
 use crate::admission::{Admission, Judged};
+use crate::generation::SEPARATOR;
 
 /// A field of a response.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -55,13 +54,8 @@ type EachField<'a> = dyn FnMut(Field, &mut dyn FnMut(&mut String)) + 'a;
 
 impl Admission {
     /// The fields that the policy file asks for, one after the other.
-    pub fn fields(&self, mut each: impl FnMut(Field, &str)) {
-        let mut text = String::with_capacity(Admission::FIELDS_BYTES);
-        let mut parts = SmallVec::<[(Field, Range<usize>); 8]>::new();
-        self.write_fields(&mut text, |field, part| parts.push((field, part)));
-        for (field, part) in parts {
-            each(field, &text[part]);
-        }
+    pub fn fields(&self, each: impl FnMut(Field, &str)) {
+        self.fields_in(&mut String::with_capacity(128), each);
     }
 
     /// Whether nothing is told: it passes, and no limit is for it.
@@ -69,17 +63,14 @@ impl Admission {
         self.each.is_empty() && self.verdict.passes() && !self.by.is_fallback()
     }
 
-    /// Bytes that the fields of three limits take in most dialects.
-    pub const FIELDS_BYTES: usize = 320;
-
-    /// The same in one text: `each` is told which part of it is for which field.
-    pub fn write_fields(&self, text: &mut String, mut each: impl FnMut(Field, Range<usize>)) {
+    /// The same for whoever has a text to spare, in which each value is written.
+    pub fn fields_in(&self, text: &mut String, mut each: impl FnMut(Field, &str)) {
         let dialect = self.generation.rules.headers();
         let mut field = |field: Field, write: &mut dyn FnMut(&mut String)| {
-            let start = text.len();
+            text.clear();
             write(text);
-            if start < text.len() {
-                each(field, start..text.len());
+            if !text.is_empty() {
+                each(field, text);
             }
         };
         if matches!(dialect, Headers::Both | Headers::Draft) {
@@ -117,17 +108,14 @@ impl Admission {
     }
 
     fn write_policies(&self, text: &mut String) {
-        for (at, judged) in self.shown().enumerate() {
-            comma(text, at);
-            text.push_str(&self.limit(judged).listed);
+        for judged in self.shown() {
+            text.push_str(next(text, &self.limit(judged).listed));
         }
     }
 
     fn write_limits(&self, text: &mut String) {
-        for (at, judged) in self.shown().enumerate() {
-            comma(text, at);
-            text.push_str(&self.limit(judged).quoted);
-            text.push_str(";r=");
+        for judged in self.shown() {
+            text.push_str(next(text, &self.limit(judged).remains));
             number(text, judged.decision.remaining.into());
             text.push_str(";t=");
             number(text, seconds(judged.decision.reset_after));
@@ -149,8 +137,8 @@ impl Admission {
         self.legacy(closest, field);
         let used = closest.decision.limit.saturating_sub(closest.decision.remaining);
         field(Field::XUsed, &mut |text| number(text, used.into()));
-        let name = &self.limit(closest).quoted;
-        field(Field::XResource, &mut |text| text.push_str(name.trim_matches('"')));
+        let name = &self.limit(closest).name_shown;
+        field(Field::XResource, &mut |text| text.push_str(name));
     }
 
     /// The third version of the draft, as Envoy sends it: the closest first, then all of them.
@@ -160,8 +148,8 @@ impl Admission {
             number(text, decision.limit.into());
             for judged in self.shown() {
                 let window = seconds(self.answer(judged).window).max(1);
-                let (limit, name) = (judged.decision.limit, &self.limit(judged).quoted);
-                let _ = write!(text, ", {limit};w={window};name={name}");
+                let (limit, name) = (judged.decision.limit, &self.limit(judged).name_shown);
+                let _ = write!(text, ", {limit};w={window};name=\"{name}\"");
             }
         });
         field(Field::XRemaining, &mut |text| number(text, decision.remaining.into()));
@@ -174,10 +162,9 @@ pub(crate) fn seconds(span: Span) -> u64 {
     span.get().div_ceil(1_000_000)
 }
 
-fn comma(text: &mut String, at: usize) {
-    if 0 < at {
-        text.push_str(", ");
-    }
+/// An item of a list, which has a comma before it: the first needs none.
+fn next<'i>(text: &str, item: &'i str) -> &'i str {
+    if text.is_empty() { &item[SEPARATOR.len()..] } else { item }
 }
 
 fn number(text: &mut String, number: u64) {

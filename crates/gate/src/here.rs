@@ -34,8 +34,8 @@ impl Gate {
         if generation.shares.is_empty() || !admission.verdict.passes() {
             return Ok(admission);
         }
-        match generation.asking(&facts, &plan, patience) {
-            Some(asking) => admission.turning(asking),
+        match generation.begin(&facts, &plan, patience) {
+            Some(begun) => admission.begun(begun),
             None => Ok(admission),
         }
     }
@@ -51,7 +51,8 @@ impl Gate {
     ) -> Box<Admission> {
         // Where it will stay: it is too large to be moved about.
         let mut admission = Box::new(self.unjudged(generation, plan, now));
-        if admission.reason == Reason::Judged || admission.reason == Reason::Unlimited {
+        let is_judged = matches!(admission.reason, Reason::Judged | Reason::Unlimited);
+        if is_judged && !plan.charges.is_empty() {
             self.judge_here(store, generation, plan, &mut admission, charges);
         }
         admission

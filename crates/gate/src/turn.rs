@@ -4,13 +4,13 @@
 //! that gets no turn is charged nothing either, and is refused.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use tidegate_config::{Capacity, Facts, Plan, Response, Sharing, Unit};
 use tidegate_core::adapt::Outcome;
 use tidegate_core::fair::Reason as Why;
 use tidegate_core::{Decision, Kind, Span, Verdict};
-use tidegate_fair::{Acquire, FairQueue, Permit, Refused};
+use tidegate_fair::{Acquire, Ask, Begun, Permit, Refused};
 
 use crate::admission::{Admission, Reason};
 use crate::answer::Answer;
@@ -42,6 +42,12 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Asking {
     acquire: Acquire,
+    terms: Terms,
+}
+
+/// What a turn is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
     share: usize,
     cost: u32,
     is_open: bool,
@@ -66,31 +72,50 @@ pub(crate) struct Turning {
 }
 
 impl Generation {
-    /// The turn that a request has to ask for, if a share is for it.
+    /// The turn that a request has to ask for later, if a share is for it.
+    #[cfg(feature = "redis")]
     pub(crate) fn asking(
         &self,
         facts: &Facts<'_, '_>,
         plan: &Plan<'_>,
         patience: Patience,
     ) -> Option<Asking> {
-        let sharing = self.rules.sharing(facts, plan.route_cost)?;
-        let within = if patience == Patience::None { Span::ZERO } else { sharing.wait };
-        Some(Asking::new(&sharing, self.shares.queue(sharing.number)?, within))
+        let (ask, within, terms) = self.ask(facts, plan, patience)?;
+        Some(Asking { acquire: ask.acquire(within), terms })
     }
-}
 
-impl Asking {
-    /// Asks for a turn `within` a time, in the names of those who share.
-    pub(crate) fn new(sharing: &Sharing<'_>, queue: &FairQueue, within: Span) -> Asking {
-        let Sharing { number: share, cost, is_open, .. } = *sharing;
+    /// The turn that a request has to ask for, if a share is for it: asked for now.
+    pub(crate) fn begin(
+        &self,
+        facts: &Facts<'_, '_>,
+        plan: &Plan<'_>,
+        patience: Patience,
+    ) -> Option<(Begun, Terms)> {
+        let (ask, within, terms) = self.ask(facts, plan, patience)?;
+        Some((ask.begin(within), terms))
+    }
+
+    /// Whose turn it is, how long that may take, and what for.
+    fn ask(
+        &self,
+        facts: &Facts<'_, '_>,
+        plan: &Plan<'_>,
+        patience: Patience,
+    ) -> Option<(Ask<'_>, Span, Terms)> {
+        let sharing = self.rules.sharing(facts, plan.route_cost)?;
+        let queue = self.shares.queue(sharing.number)?;
+        let within = if patience == Patience::None { Span::ZERO } else { sharing.wait };
+        let Sharing { number: share, cost, is_open, .. } = sharing;
         let mut names = sharing.names.iter();
         let outermost = names.next().map_or(&[][..], |name| name);
         let ask = queue.of(outermost).weight(sharing.weight.get());
         let ask = names.fold(ask, |ask, name| ask.then(&name[..]));
-        let acquire = ask.class(sharing.class).cost(cost).acquire(within);
-        Asking { acquire, share, cost, is_open, wait: sharing.share.wait() }
+        let terms = Terms { share, cost, is_open, wait: sharing.share.wait() };
+        Some((ask.class(sharing.class).cost(cost), within, terms))
     }
+}
 
+impl Asking {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Permit, Refused>> {
         Pin::new(&mut self.acquire).poll(context)
     }
@@ -98,25 +123,27 @@ impl Asking {
 
 impl Admission {
     /// The decision at once, if the turn is there at once.
-    pub(crate) fn turning(
+    pub(crate) fn begun(
         mut self: Box<Admission>,
-        mut asking: Asking,
+        (begun, terms): (Begun, Terms),
     ) -> Result<Box<Admission>, Turning> {
-        // Whoever awaits it afterwards says whom to wake.
-        match asking.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => {
-                self.had_turn(&asking, outcome);
+        match begun {
+            Begun::Now(outcome) => {
+                self.had_turn(terms, outcome);
                 Ok(self)
             }
-            Poll::Pending => {
-                self.is_waiting = true;
-                Err(Turning { admission: Some(self), asking })
-            }
+            Begun::Later(acquire) => Err(self.turning(Asking { acquire, terms })),
         }
     }
 
-    fn had_turn(&mut self, asking: &Asking, outcome: Result<Permit, Refused>) {
-        let Asking { share, cost, is_open, wait, .. } = *asking;
+    /// The decision when the turn has come.
+    pub(crate) fn turning(mut self: Box<Admission>, asking: Asking) -> Turning {
+        self.is_waiting = true;
+        Turning { admission: Some(self), asking }
+    }
+
+    fn had_turn(&mut self, terms: Terms, outcome: Result<Permit, Refused>) {
+        let Terms { share, cost, is_open, wait } = terms;
         self.is_waiting = false;
         let state = match outcome {
             Ok(permit) => State::Held(permit),
@@ -131,7 +158,7 @@ impl Admission {
             }
         };
         let outcome = Outcome::Abandoned;
-        self.turn = Some(Box::new(Turn { share, cost, is_open, outcome, state }));
+        self.turn = Some(Turn { share, cost, is_open, outcome, state });
     }
 
     /// Notes what came of it in the service: a share that finds its capacity learns from that. Of
@@ -255,7 +282,7 @@ impl Turning {
     pub(crate) fn given_up(mut self) -> Box<Admission> {
         let mut admission = self.admission.take().expect("it has not been polled to its end");
         let refused = Refused { reason: Why::Expired, retry_after: None };
-        admission.had_turn(&self.asking, Err(refused));
+        admission.had_turn(self.asking.terms, Err(refused));
         admission
     }
 }
@@ -267,7 +294,7 @@ impl Future for Turning {
         let Turning { admission, asking } = &mut *self;
         let outcome = ready!(asking.poll(context));
         let mut admission = admission.take().expect("not polled after it was done");
-        admission.had_turn(asking, outcome);
+        admission.had_turn(asking.terms, outcome);
         Poll::Ready(admission)
     }
 }

@@ -78,7 +78,7 @@ where
                     if frame.is_some() {
                         return Poll::Ready(frame);
                     }
-                    *settling = in_flight.as_ref().and_then(InFlight::carry_out);
+                    *settling = in_flight.as_mut().and_then(InFlight::carry_out);
                 }
                 if let Some(settling) = settling {
                     ready!(Pin::new(settling).poll(context));

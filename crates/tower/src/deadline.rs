@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Extensions, HeaderMap};
+use http::{Extensions, HeaderMap, HeaderName};
 use tidegate_core::Span;
 
 /// How long the caller of a request waits; put it into the request's extensions. A request that
@@ -10,10 +10,13 @@ use tidegate_core::Span;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Deadline(pub Duration);
 
+/// Read once: as a text it would be read for every request.
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+
 /// The shorter of what the extensions and `grpc-timeout` say.
 pub(crate) fn of(headers: &HeaderMap, extensions: &Extensions) -> Option<Span> {
     let given = extensions.get::<Deadline>().map(|deadline| Span::from(deadline.0));
-    let said = headers.get("grpc-timeout").and_then(|value| grpc_timeout(value.as_bytes()));
+    let said = headers.get(GRPC_TIMEOUT).and_then(|value| grpc_timeout(value.as_bytes()));
     match (given, said) {
         (Some(given), Some(said)) => Some(given.min(said)),
         (given, said) => given.or(said),

@@ -1,10 +1,11 @@
 //! The gate's fields as headers of a response.
+//!
+//! Most values are those of the response before: the policy always, the reset for a second. They
+//! are sent again instead of being made and checked again.
 
-use std::ops::Range;
+use std::cell::RefCell;
 
-use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use smallvec::SmallVec;
 use tidegate_gate::{Admission, Field};
 
 /// Whose value counts where a response has a field already.
@@ -16,25 +17,60 @@ pub(crate) enum Wins {
     Theirs,
 }
 
+/// What a thread has written last.
+#[derive(Default)]
+struct Desk {
+    /// Where values are written; kept, since it is needed all the time.
+    text: String,
+    /// By their [`place`].
+    sent: [Option<HeaderValue>; KEPT],
+}
+
+thread_local! {
+    static DESK: RefCell<Desk> = RefCell::default();
+}
+
 /// Adds what the client is told.
 pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) {
     if admission.has_no_fields() {
         return;
     }
-    // One buffer for all values: each of them is a part of it.
-    let mut text = String::with_capacity(Admission::FIELDS_BYTES);
-    let mut fields = SmallVec::<[(Field, Range<usize>); 8]>::new();
-    admission.write_fields(&mut text, |field, range| fields.push((field, range)));
-    let text = Bytes::from(text);
-    for (field, range) in fields {
-        let Some(name) = name(field) else { continue };
-        if wins == Wins::Theirs && headers.contains_key(&name) {
-            continue;
-        }
-        // Rules with odd names cannot be read from a file; should one be odd, it is not told.
-        if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(range)) {
-            headers.insert(name, value);
-        }
+    DESK.with_borrow_mut(|Desk { text, sent }| {
+        admission.fields_in(text, |field, value| {
+            let Some(name) = name(field) else { return };
+            if wins == Wins::Theirs && headers.contains_key(&name) {
+                return;
+            }
+            // Rules with odd names cannot be read from a file; should one be odd, it is not told.
+            let value = match place(field) {
+                Some(place) => again(&mut sent[place], value),
+                None => HeaderValue::from_str(value).ok(),
+            };
+            if let Some(value) = value {
+                headers.insert(name, value);
+            }
+        });
+    });
+}
+
+/// The value that was sent before if it is this one, or a new one.
+fn again(sent: &mut Option<HeaderValue>, value: &str) -> Option<HeaderValue> {
+    if sent.as_ref().is_none_or(|sent| sent.as_bytes() != value.as_bytes()) {
+        *sent = HeaderValue::from_str(value).ok();
+    }
+    sent.clone()
+}
+
+/// How many fields keep their values for a while.
+const KEPT: usize = 3;
+
+/// Where the value of a field is kept, unless it changes with every response.
+fn place(field: Field) -> Option<usize> {
+    match field {
+        Field::RateLimitPolicy => Some(0),
+        Field::XLimit => Some(1),
+        Field::XReset => Some(2),
+        _ => None,
     }
 }
 

@@ -17,9 +17,9 @@ use tower_service::Service;
 use crate::body::LimitedBody;
 use crate::deadline;
 use crate::layer::Shared;
-use crate::limits::InFlight;
+use crate::limits::{InFlight, Left};
 use crate::refusal;
-use crate::seen::{Answered, Seen};
+use crate::seen::Seen;
 use crate::service::take_ready;
 
 pin_project! {
@@ -129,21 +129,25 @@ where
                 }
                 StageProjected::Serving { future, in_flight } => {
                     let response = ready!(future.poll(context));
-                    let in_flight = in_flight.take().expect(DONE);
-                    let response = response.inspect_err(|_| in_flight.failed())?;
-                    let (status, headers) = (response.status(), response.headers());
-                    match in_flight.settle(&Answered { status, headers }) {
-                        None => return Poll::Ready(Ok(served(response, in_flight))),
-                        Some(settling) => Stage::Settling {
-                            settling,
-                            served: Some(Box::new((response, in_flight))),
-                        },
+                    let mut in_flight = in_flight.take().expect(DONE);
+                    let mut response = response.inspect_err(|_| in_flight.failed())?;
+                    match in_flight.answered(&mut response) {
+                        Left::Nothing => return Poll::Ready(Ok(response.map(LimitedBody::theirs))),
+                        Left::Body => return Poll::Ready(Ok(in_body(response, in_flight))),
+                        Left::Settling(settling) => {
+                            let served = Some(Box::new((response, in_flight)));
+                            Stage::Settling { settling, served }
+                        }
                     }
                 }
-                StageProjected::Settling { settling, served: done } => {
+                StageProjected::Settling { settling, served } => {
                     ready!(Pin::new(settling).poll(context));
-                    let (response, in_flight) = *done.take().expect(DONE);
-                    return Poll::Ready(Ok(served(response, in_flight)));
+                    let (mut response, mut in_flight) = *served.take().expect(DONE);
+                    let response = match in_flight.settled(response.headers_mut()) {
+                        Left::Nothing => response.map(LimitedBody::theirs),
+                        _ => in_body(response, in_flight),
+                    };
+                    return Poll::Ready(Ok(response));
                 }
                 StageProjected::Refused { response } => {
                     let response = *response.take().expect(DONE);
@@ -155,14 +159,9 @@ where
     }
 }
 
-/// The service's response, with what the client is told.
-fn served<R>(mut response: Response<R>, in_flight: InFlight) -> Response<LimitedBody<R>> {
-    in_flight.write(response.headers_mut());
-    if in_flight.minds_the_body() {
-        response.map(|body| LimitedBody::in_flight(body, in_flight))
-    } else {
-        response.map(LimitedBody::theirs)
-    }
+/// A response whose body the request is in flight with.
+fn in_body<R>(response: Response<R>, in_flight: InFlight) -> Response<LimitedBody<R>> {
+    response.map(|body| LimitedBody::in_flight(body, in_flight))
 }
 
 impl<S, B> fmt::Debug for ResponseFuture<S, B>

@@ -128,6 +128,17 @@ impl Wishes {
 #[derive(Debug)]
 pub(crate) struct InFlight(Limits);
 
+/// What is left to do once a response is there.
+pub(crate) enum Left {
+    /// Nothing.
+    Nothing,
+    /// To wait for the end of the body: a permit is to be given back, or somebody may still have a
+    /// wish.
+    Body,
+    /// To wait for Redis, and to write what the client is told then.
+    Settling(Settling),
+}
+
 impl InFlight {
     pub(crate) fn new(admission: Box<Admission>) -> InFlight {
         let state = State { admission, wishes: Wishes::default() };
@@ -138,38 +149,57 @@ impl InFlight {
         self.0.clone()
     }
 
-    pub(crate) fn settle(&self, response: &Answered<'_>) -> Option<Settling> {
-        self.0.state().carry_out(Some(response))
+    /// Carries out what response and handler say, and writes what the client is told.
+    pub(crate) fn answered<R>(&mut self, response: &mut http::Response<R>) -> Left {
+        self.with(|state, is_alone| {
+            let answered = Answered { status: response.status(), headers: response.headers() };
+            match state.carry_out(Some(&answered)) {
+                Some(settling) => Left::Settling(settling),
+                None => state.told(response.headers_mut(), is_alone),
+            }
+        })
+    }
+
+    /// Writes what the client is told once everything is settled.
+    pub(crate) fn settled(&mut self, headers: &mut HeaderMap) -> Left {
+        self.with(|state, is_alone| state.told(headers, is_alone))
     }
 
     /// The service has failed to answer.
-    pub(crate) fn failed(&self) {
-        self.0.state().admission.came_of(Outcome::Failed);
+    pub(crate) fn failed(&mut self) {
+        self.with(|state, _| state.admission.came_of(Outcome::Failed));
     }
 
     /// Carries out what was wished for since.
-    pub(crate) fn carry_out(&self) -> Option<Settling> {
-        self.0.state().carry_out(None)
+    pub(crate) fn carry_out(&mut self) -> Option<Settling> {
+        self.with(|state, _| state.carry_out(None))
     }
 
-    pub(crate) fn write(&self, headers: &mut HeaderMap) {
-        fields::write(&self.0.state().admission, headers, Wins::Ours);
+    /// Does something with the state, and says whether nobody else has it. That is the rule once
+    /// there is a response, and then there is nothing to lock.
+    fn with<T>(&mut self, does: impl FnOnce(&mut State, bool) -> T) -> T {
+        match Arc::get_mut(&mut self.0.0) {
+            Some(state) => does(state.get_mut().unwrap_or_else(PoisonError::into_inner), true),
+            None => does(&mut self.0.state(), false),
+        }
     }
+}
 
-    /// Whether there is something to do when the body ends: a permit to give back, or somebody who
-    /// may still have a wish.
-    pub(crate) fn minds_the_body(&self) -> bool {
-        1 < Arc::strong_count(&self.0.0) || self.0.state().admission.has_permits()
+impl State {
+    fn told(&self, headers: &mut HeaderMap, is_alone: bool) -> Left {
+        fields::write(&self.admission, headers, Wins::Ours);
+        if is_alone && !self.admission.has_permits() { Left::Nothing } else { Left::Body }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        if let Some(mut settling) = state.carry_out(None) {
-            // Nobody is left to wait for Redis: it hears of it if it can be told at once.
-            let _ = Pin::new(&mut settling).poll(&mut Context::from_waker(Waker::noop()));
-        }
-        drop(state.admission.release());
+        self.with(|state, _| {
+            if let Some(mut settling) = state.carry_out(None) {
+                // Nobody is left to wait for Redis: it hears of it if it can be told at once.
+                let _ = Pin::new(&mut settling).poll(&mut Context::from_waker(Waker::noop()));
+            }
+            drop(state.admission.release());
+        });
     }
 }

@@ -47,6 +47,7 @@ mod heap;
 mod names;
 mod node;
 mod outcome;
+mod pass;
 mod path;
 mod queue;
 mod settings;

@@ -1,0 +1,67 @@
+//! The short way: a request that nobody is before, and that there is room for.
+//!
+//! It is what [`Queue::enqueue`] and [`Queue::dispatch`] do together when nothing waits, without
+//! what they do for those that do.
+
+use crate::tick::Tick;
+
+use super::classes::Chosen;
+use super::node::LEAD_MAX;
+use super::outcome::{Request, Room, Ticket};
+use super::queue::Queue;
+use super::shelves::NONE;
+use super::tree::Tree;
+use super::weight;
+
+impl<T> Queue<T> {
+    /// Starts a request at once, if nobody waits and it fits and is in time; says what it takes of
+    /// the room. `None` if that is not so, and then nothing has happened.
+    ///
+    /// Its flow pays for it as for any other: nobody can tell later that it did not wait.
+    pub fn pass(&mut self, now: Tick, request: Request, room: Room) -> Option<(u32, Ticket)> {
+        let Request { path, class, deadline, .. } = request;
+        let estimate = request.cost.max(1);
+        let cost = estimate.min(room.whole);
+        if !self.is_empty() || room.free < cost || room.free == 0 || deadline < now {
+            return None;
+        }
+        let found = self.tree.find_flow(class, &path);
+        let flow = self.tree.find_or_add(found, &path);
+        self.tree.pass(flow, estimate);
+        let chosen = Chosen { class, by_floor: false };
+        self.classes.served(chosen, estimate, |_| false);
+        Some((cost, Ticket { flow, estimate }))
+    }
+}
+
+impl Tree {
+    /// A request of `cost` cells comes to a flow and starts, while nobody waits.
+    fn pass(&mut self, flow: u32, cost: u32) {
+        let mut at = flow;
+        while at != NONE {
+            let node = &mut self.nodes[at as usize];
+            node.in_service += 1;
+            let parent = node.parent;
+            if parent != NONE {
+                if node.is_at_rest {
+                    self.leave_rest(at);
+                }
+                let group = self.nodes[parent as usize].group();
+                let group = &mut self.groups[group as usize];
+                let node = &mut self.nodes[at as usize];
+                let paid = group.tag_now(node.finish, node.epoch);
+                if paid <= group.virtual_time {
+                    node.carry = 0;
+                }
+                let start = paid.clamp(group.virtual_time, group.virtual_time + LEAD_MAX);
+                let finish = start + weight::step(cost, node.weight, &mut node.carry);
+                group.advance(start);
+                group.finish_max = group.finish_max.max(finish);
+                (node.finish, node.epoch) = (finish, group.epoch);
+                // Nobody is in line, so nobody has a place.
+                group.put_back_if_late(&mut []);
+            }
+            at = parent;
+        }
+    }
+}
