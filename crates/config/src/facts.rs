@@ -65,6 +65,11 @@ impl<'r, 'a> Facts<'r, 'a> {
         Facts { identify, request, path, now, client, group, claims, tier }
     }
 
+    /// When it came.
+    pub fn now(&self) -> Tick {
+        self.now
+    }
+
     /// The client's address, past the proxies that the file trusts.
     pub(crate) fn client(&self) -> Option<IpAddr> {
         *self.client.get_or_init(|| {

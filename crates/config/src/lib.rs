@@ -43,7 +43,7 @@ pub use self::envoy::{EnvoyLimit, EnvoyLoaded, EnvoyRules, EnvoyUnit};
 pub use self::explain::{Does, Explained};
 pub use self::facts::{Facts, Part, Parts, Value};
 pub use self::load::{LoadError, Loaded, policy_files};
-pub use self::plan::{Plan, Planned, Stopped};
+pub use self::plan::{Outline, Plan, Planned, Stopped};
 pub use self::problem::Level;
 pub use self::report::{Finding, Report};
 pub use self::request::{Request, Response, Sample, without_port};

@@ -21,6 +21,17 @@ pub struct Plan<'f> {
     pub route_cost: Option<usize>,
 }
 
+/// What a plan says beside its limits.
+#[derive(Clone, Copy, Debug)]
+pub struct Outline<'f> {
+    /// As in [`Plan::stopped`].
+    pub stopped: Option<Stopped<'f>>,
+    /// As in [`Plan::is_too_much`].
+    pub is_too_much: bool,
+    /// As in [`Plan::route_cost`].
+    pub route_cost: Option<usize>,
+}
+
 /// One rule's part in a plan.
 #[derive(Debug)]
 pub struct Planned<'f> {
@@ -71,12 +82,25 @@ impl Rules {
 
     /// By which limits a request is judged.
     pub fn plan<'f>(&'f self, facts: &'f Facts<'_, '_>) -> Plan<'f> {
-        let (charges, route_cost) = (SmallVec::new(), self.route_cost(facts));
-        let mut plan = Plan { charges, stopped: None, is_too_much: false, route_cost };
-        let route_cost = route_cost.map(|number| &self.costs[number].1);
+        let mut charges = SmallVec::new();
+        let outline = self.walk(facts, |planned| charges.push(planned));
+        let Outline { stopped, is_too_much, route_cost } = outline;
+        Plan { charges, stopped, is_too_much, route_cost }
+    }
+
+    /// The same for whoever takes each limit as it is found, in order.
+    #[inline]
+    pub fn walk<'f>(
+        &'f self,
+        facts: &'f Facts<'_, '_>,
+        mut each: impl FnMut(Planned<'f>),
+    ) -> Outline<'f> {
+        let number = self.route_cost(facts);
+        let mut outline = Outline { stopped: None, is_too_much: false, route_cost: number };
         if self.list.is_empty() {
-            return plan;
+            return outline;
         }
+        let route_cost = number.map(|number| &self.costs[number].1);
         let mut limits = 0;
         for number in self.index.candidates(facts) {
             let number = number as usize;
@@ -85,28 +109,25 @@ impl Rules {
                 continue;
             }
             match self.turn(number, facts, route_cost) {
-                Turn::Blocks => {
-                    plan.stopped = Some(Stopped { rule, number, blocks: true });
-                    break;
-                }
-                Turn::Unlimited => {
-                    plan.stopped = Some(Stopped { rule, number, blocks: false });
-                    break;
-                }
                 Turn::Charges(planned) => {
                     if !planned.is_shadow {
                         limits += rule.variants()[planned.variant].policies().len();
                     }
-                    plan.charges.push(planned);
+                    each(planned);
                 }
                 Turn::Misses | Turn::NoLimit { .. } => {}
+                turn @ (Turn::Blocks | Turn::Unlimited) => {
+                    let blocks = matches!(turn, Turn::Blocks);
+                    outline.stopped = Some(Stopped { rule, number, blocks });
+                    break;
+                }
             }
             if rule.is_last {
                 break;
             }
         }
-        plan.is_too_much = Rules::LIMITS_MAX < limits;
-        plan
+        outline.is_too_much = Rules::LIMITS_MAX < limits;
+        outline
     }
 
     /// What a rule that matches does with a request.
@@ -148,6 +169,14 @@ impl Rules {
         let candidates = self.costs_index.candidates(facts);
         let mut costs = candidates.into_iter().map(|number| number as usize);
         costs.find(|number| self.costs[*number].0.matches(facts))
+    }
+}
+
+impl<'f> Plan<'f> {
+    /// What it says beside its limits.
+    pub fn outline(&self) -> Outline<'f> {
+        let Plan { stopped, is_too_much, route_cost, .. } = *self;
+        Outline { stopped, is_too_much, route_cost }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tidegate_config::Outline;
 use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
 use tidegate_store::{By, Key};
 
@@ -95,6 +96,15 @@ impl Charged {
         Charged::Here { key, receipts }
     }
 
+    /// One more receipt of what was charged there.
+    pub(crate) fn add(&mut self, receipt: Option<Receipt>) {
+        match self {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(_) => {}
+            Charged::Here { receipts, .. } => receipts.extend(receipt),
+        }
+    }
+
     /// The same place, with nothing charged there.
     fn nothing(&self) -> Charged {
         match self {
@@ -185,6 +195,26 @@ impl Admission {
         }
     }
 
+    /// Whether nothing is left to do about it, whatever the response is: it holds no permit and no
+    /// place, and what it costs is known.
+    pub fn is_settled(&self) -> bool {
+        let is_unsettled = |judged: &Judged| judged.is_open || judged.is_permit;
+        self.turn.is_none() && !self.each.iter().any(is_unsettled)
+    }
+
+    /// Notes what a plan says beside its limits.
+    pub(crate) fn outline(&mut self, outline: &Outline<'_>) {
+        (self.verdict, self.reason) = match outline.stopped {
+            Some(stopped) if stopped.blocks => (Verdict::Never, Reason::Blocked),
+            _ if outline.is_too_much => (Verdict::Never, Reason::TooManyLimits),
+            Some(_) => (Verdict::Allow, Reason::Unlimited),
+            None => (Verdict::Allow, Reason::Judged),
+        };
+        let stopped = outline.stopped.filter(|_| self.reason != Reason::TooManyLimits);
+        self.stopped_by = stopped.map(|stopped| stopped.number);
+        self.route_cost = outline.route_cost;
+    }
+
     /// Notes what the limits said together. Where they refuse, no rule below has let it pass.
     pub(crate) fn conclude(&mut self, verdict: Verdict) {
         self.verdict = verdict;
@@ -221,6 +251,8 @@ fn saved(limits: &[Limit], judged: &Judged) -> Option<u32> {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        drop(self.give_back(self.is_waiting));
+        if self.is_waiting || !self.is_settled() {
+            drop(self.give_back(self.is_waiting));
+        }
     }
 }

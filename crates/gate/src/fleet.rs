@@ -87,7 +87,7 @@ pub(crate) fn admit(
         }
     }
     let asking = if charges && !generation.shares.is_empty() {
-        generation.asking(&facts, &plan, Patience::Usual)
+        generation.asking(&facts, plan.route_cost, Patience::Usual)
     } else {
         None
     };

@@ -109,10 +109,8 @@ impl Gate {
                 Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request, false))
             }
             AnyStore::Here(store) => {
-                let now = self.0.clock.now();
-                let facts = generation.rules.facts(request, now);
-                let plan = generation.rules.plan(&facts);
-                Admitting::Here(self.judged_here(store, &generation, &plan, now, false))
+                let facts = generation.rules.facts(request, self.0.clock.now());
+                Admitting::Here(self.judged_here(store, &generation, &facts, false))
             }
         })
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use arrayvec::ArrayVec;
 use tidegate_config::Headers;
 use tidegate_core::{Span, Verdict};
 
@@ -49,13 +50,53 @@ impl Field {
     }
 }
 
-/// Takes a field, and what writes its value.
-type EachField<'a> = dyn FnMut(Field, &mut dyn FnMut(&mut String)) + 'a;
+/// Fields with their values, written one after the other in one text.
+#[derive(Debug, Default)]
+pub struct Fields {
+    /// Kept when it is written anew, since it is needed all the time.
+    text: String,
+    ends: ArrayVec<(Field, usize), FIELDS>,
+}
+
+/// How many fields there are.
+const FIELDS: usize = 9;
+
+impl Fields {
+    /// Each field with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (Field, &str)> {
+        self.ends.iter().scan(0, |start, (field, end)| {
+            let value = &self.text[*start..*end];
+            *start = *end;
+            Some((*field, value))
+        })
+    }
+
+    /// What was written since the last field is the value of this one. Nothing is no value.
+    fn end(&mut self, field: Field) {
+        let (start, end) = (self.ends.last().map_or(0, |(_, end)| *end), self.text.len());
+        if start < end {
+            self.ends.push((field, end));
+        }
+    }
+
+    fn number(&mut self, field: Field, value: u64) {
+        number(&mut self.text, value);
+        self.end(field);
+    }
+
+    /// An item of a list, which has a comma before it: the first needs none.
+    fn item(&mut self, item: &str) {
+        let is_first = self.ends.last().map_or(0, |(_, end)| *end) == self.text.len();
+        self.text.push_str(if is_first { &item[SEPARATOR.len()..] } else { item });
+    }
+}
 
 impl Admission {
     /// The fields that the policy file asks for, one after the other.
-    pub fn fields(&self, each: impl FnMut(Field, &str)) {
-        self.fields_in(&mut String::with_capacity(128), each);
+    pub fn fields(&self, mut each: impl FnMut(Field, &str)) {
+        let mut fields = Fields::default();
+        self.write_fields(&mut fields);
+        fields.iter().for_each(|(field, value)| each(field, value));
     }
 
     /// Whether nothing is told: it passes, and no limit is for it.
@@ -63,34 +104,29 @@ impl Admission {
         self.each.is_empty() && self.verdict.passes() && !self.by.is_fallback()
     }
 
-    /// The same for whoever has a text to spare, in which each value is written.
-    pub fn fields_in(&self, text: &mut String, mut each: impl FnMut(Field, &str)) {
+    /// The same in place of what `fields` were before.
+    pub fn write_fields(&self, fields: &mut Fields) {
+        fields.text.clear();
+        fields.ends.clear();
         let dialect = self.generation.rules.headers();
-        let mut field = |field: Field, write: &mut dyn FnMut(&mut String)| {
-            text.clear();
-            write(text);
-            if !text.is_empty() {
-                each(field, text);
-            }
-        };
         if matches!(dialect, Headers::Both | Headers::Draft) {
-            field(Field::RateLimitPolicy, &mut |text| self.write_policies(text));
-            field(Field::RateLimit, &mut |text| self.write_limits(text));
+            self.write_draft(fields);
         }
         if let Some(closest) = self.closest(|judged| self.is_shown(judged)) {
             match dialect {
-                Headers::Both | Headers::Legacy => self.legacy(closest, &mut field),
-                Headers::Envoy => self.envoy(closest, &mut field),
-                Headers::GitHub => self.github(closest, &mut field),
+                Headers::Both | Headers::Legacy => self.write_legacy(closest, fields),
+                Headers::Envoy => self.write_envoy(closest, fields),
+                Headers::GitHub => self.write_github(closest, fields),
                 Headers::Draft | Headers::None => {}
             }
         }
         // A refusal says when to come back whatever else is told.
         if let Verdict::Deny { retry_after } = self.verdict {
-            field(Field::RetryAfter, &mut |text| number(text, seconds(retry_after).max(1)));
+            fields.number(Field::RetryAfter, seconds(retry_after).max(1));
         }
         if self.by.is_fallback() {
-            field(Field::Fallback, &mut |text| text.push_str(self.by.name()));
+            fields.text.push_str(self.by.name());
+            fields.end(Field::Fallback);
         }
     }
 
@@ -107,64 +143,55 @@ impl Admission {
         &limits[usize::from(judged.part)]
     }
 
-    fn write_policies(&self, text: &mut String) {
+    fn write_draft(&self, fields: &mut Fields) {
         for judged in self.shown() {
-            text.push_str(next(text, &self.limit(judged).listed));
+            fields.item(&self.limit(judged).listed);
         }
-    }
-
-    fn write_limits(&self, text: &mut String) {
+        fields.end(Field::RateLimitPolicy);
         for judged in self.shown() {
-            text.push_str(next(text, &self.limit(judged).remains));
-            number(text, judged.decision.remaining.into());
-            text.push_str(";t=");
-            number(text, seconds(judged.decision.reset_after));
+            fields.item(&self.limit(judged).remains);
+            number(&mut fields.text, judged.decision.remaining.into());
+            fields.text.push_str(";t=");
+            number(&mut fields.text, seconds(judged.decision.reset_after));
         }
+        fields.end(Field::RateLimit);
     }
 
     fn unix_reset(&self, judged: &Judged) -> u64 {
         self.now.after(judged.decision.reset_after).get().div_ceil(1_000_000)
     }
 
-    fn legacy(&self, closest: &Judged, field: &mut EachField<'_>) {
-        let decision = &closest.decision;
-        field(Field::XLimit, &mut |text| number(text, decision.limit.into()));
-        field(Field::XRemaining, &mut |text| number(text, decision.remaining.into()));
-        field(Field::XReset, &mut |text| number(text, self.unix_reset(closest)));
+    fn write_legacy(&self, closest: &Judged, fields: &mut Fields) {
+        fields.number(Field::XLimit, closest.decision.limit.into());
+        fields.number(Field::XRemaining, closest.decision.remaining.into());
+        fields.number(Field::XReset, self.unix_reset(closest));
     }
 
-    fn github(&self, closest: &Judged, field: &mut EachField<'_>) {
-        self.legacy(closest, field);
+    fn write_github(&self, closest: &Judged, fields: &mut Fields) {
+        self.write_legacy(closest, fields);
         let used = closest.decision.limit.saturating_sub(closest.decision.remaining);
-        field(Field::XUsed, &mut |text| number(text, used.into()));
-        let name = &self.limit(closest).name_shown;
-        field(Field::XResource, &mut |text| text.push_str(name));
+        fields.number(Field::XUsed, used.into());
+        fields.text.push_str(&self.limit(closest).name_shown);
+        fields.end(Field::XResource);
     }
 
     /// The third version of the draft, as Envoy sends it: the closest first, then all of them.
-    fn envoy(&self, closest: &Judged, field: &mut EachField<'_>) {
-        let decision = &closest.decision;
-        field(Field::XLimit, &mut |text| {
-            number(text, decision.limit.into());
-            for judged in self.shown() {
-                let window = seconds(self.answer(judged).window).max(1);
-                let (limit, name) = (judged.decision.limit, &self.limit(judged).name_shown);
-                let _ = write!(text, ", {limit};w={window};name=\"{name}\"");
-            }
-        });
-        field(Field::XRemaining, &mut |text| number(text, decision.remaining.into()));
-        field(Field::XReset, &mut |text| number(text, seconds(decision.reset_after)));
+    fn write_envoy(&self, closest: &Judged, fields: &mut Fields) {
+        number(&mut fields.text, closest.decision.limit.into());
+        for judged in self.shown() {
+            let window = seconds(self.answer(judged).window).max(1);
+            let (limit, name) = (judged.decision.limit, &self.limit(judged).name_shown);
+            let _ = write!(fields.text, ", {limit};w={window};name=\"{name}\"");
+        }
+        fields.end(Field::XLimit);
+        fields.number(Field::XRemaining, closest.decision.remaining.into());
+        fields.number(Field::XReset, seconds(closest.decision.reset_after));
     }
 }
 
 /// Whole seconds; promises round up.
 pub(crate) fn seconds(span: Span) -> u64 {
     span.get().div_ceil(1_000_000)
-}
-
-/// An item of a list, which has a comma before it: the first needs none.
-fn next<'i>(text: &str, item: &'i str) -> &'i str {
-    if text.is_empty() { &item[SEPARATOR.len()..] } else { item }
 }
 
 fn number(text: &mut String, number: u64) {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use smallvec::SmallVec;
-use tidegate_config::{Plan, Planned, Request};
+use tidegate_config::{Facts, Plan, Planned, Request, Rules};
 use tidegate_core::{Decision, Kind, Tick, Verdict};
 use tidegate_store::{By, Charge, Key, MemoryStore};
 
@@ -15,8 +16,17 @@ use crate::turn::{Patience, Turning};
 /// Where a limit is kept, and under which key.
 pub(crate) type Place<'g> = (Present<'g>, Key);
 
-/// Where the limits of an admission are kept, in their order.
-type Places<'g> = SmallVec<[Place<'g>; 4]>;
+/// Where limits that are judged together are kept, in their order. More are refused before they
+/// are asked.
+type Places<'g> = ArrayVec<Place<'g>, { Rules::LIMITS_MAX }>;
+
+/// What a request is judged by, as it is found.
+struct Found<'g, 'f> {
+    places: Places<'g>,
+    /// Asked after the others, one by one.
+    shadow: Vec<Planned<'f>>,
+    is_too_long: bool,
+}
 
 impl Gate {
     pub(crate) fn decide_here(
@@ -28,13 +38,12 @@ impl Gate {
     ) -> Result<Box<Admission>, Turning> {
         let now = self.0.clock.now();
         let facts = generation.rules.facts(request, now);
-        let plan = generation.rules.plan(&facts);
-        let admission = self.judged_here(store, generation, &plan, now, true);
+        let admission = self.judged_here(store, generation, &facts, true);
         admission.count();
         if generation.shares.is_empty() || !admission.verdict.passes() {
             return Ok(admission);
         }
-        match generation.begin(&facts, &plan, patience) {
+        match generation.begin(&facts, admission.route_cost, patience) {
             Some(begun) => admission.begun(begun),
             None => Ok(admission),
         }
@@ -45,17 +54,48 @@ impl Gate {
         &self,
         store: &MemoryStore,
         generation: &Arc<Generation>,
-        plan: &Plan<'_>,
-        now: Tick,
+        facts: &Facts<'_, '_>,
         charges: bool,
     ) -> Box<Admission> {
         // Where it will stay: it is too large to be moved about.
-        let mut admission = Box::new(self.unjudged(generation, plan, now));
-        let is_judged = matches!(admission.reason, Reason::Judged | Reason::Unlimited);
-        if is_judged && !plan.charges.is_empty() {
-            self.judge_here(store, generation, plan, &mut admission, charges);
+        let mut admission = Box::new(self.unasked(generation, facts.now()));
+        let mut found = Found { places: Places::new(), shadow: Vec::new(), is_too_long: false };
+        let outline = generation.rules.walk(facts, |planned| {
+            if planned.is_shadow {
+                found.shadow.push(planned);
+            } else {
+                let is_asked =
+                    self.ask_here(store, generation, &planned, &mut admission, &mut found.places);
+                found.is_too_long |= !is_asked;
+            }
+        });
+        admission.outline(&outline);
+        if !matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
+            admission.each.clear();
+        } else if found.is_too_long {
+            admission.each.clear();
+            admission.never(Reason::KeyTooLong);
+        } else {
+            self.judge_here(store, generation, &found, &mut admission, charges);
         }
         admission
+    }
+
+    /// An admission before anything has been said of it.
+    pub(crate) fn unasked(&self, generation: &Arc<Generation>, now: Tick) -> Admission {
+        Admission {
+            gate: Arc::clone(&self.0),
+            generation: Arc::clone(generation),
+            now,
+            verdict: Verdict::Allow,
+            reason: Reason::Judged,
+            stopped_by: None,
+            route_cost: None,
+            by: By::Store,
+            each: SmallVec::new(),
+            is_waiting: false,
+            turn: None,
+        }
     }
 
     /// What a plan says before any limit is asked.
@@ -65,49 +105,27 @@ impl Gate {
         plan: &Plan<'_>,
         now: Tick,
     ) -> Admission {
-        let (verdict, reason) = match plan.stopped {
-            Some(stopped) if stopped.blocks => (Verdict::Never, Reason::Blocked),
-            _ if plan.is_too_much => (Verdict::Never, Reason::TooManyLimits),
-            Some(_) => (Verdict::Allow, Reason::Unlimited),
-            None => (Verdict::Allow, Reason::Judged),
-        };
-        let stopped = plan.stopped.filter(|_| reason != Reason::TooManyLimits);
-        Admission {
-            gate: Arc::clone(&self.0),
-            generation: Arc::clone(generation),
-            now,
-            verdict,
-            reason,
-            stopped_by: stopped.map(|stopped| stopped.number),
-            route_cost: plan.route_cost,
-            by: By::Store,
-            each: SmallVec::new(),
-            is_waiting: false,
-            turn: None,
-        }
+        let mut admission = self.unasked(generation, now);
+        admission.outline(&plan.outline());
+        admission
     }
 
     fn judge_here(
         &self,
         store: &MemoryStore,
         generation: &Generation,
-        plan: &Plan<'_>,
+        found: &Found<'_, '_>,
         admission: &mut Admission,
         charges: bool,
     ) {
-        let mut places = Places::new();
-        for planned in plan.charges.iter().filter(|planned| !planned.is_shadow) {
-            if !self.ask_here(store, generation, planned, admission, &mut places) {
-                admission.each.clear();
-                admission.never(Reason::KeyTooLong);
-                return;
-            }
+        let mut verdict = Verdict::Allow;
+        if !found.places.is_empty() {
+            verdict = judge(store, &found.places, admission.now, &mut admission.each, charges);
+            admission.conclude(verdict);
         }
-        let verdict = judge(store, &places, admission.now, &mut admission.each, charges);
-        admission.conclude(verdict);
         // A request that is refused is charged to nothing, not even in shadow.
         let charges = charges && verdict.passes();
-        for planned in plan.charges.iter().filter(|planned| planned.is_shadow) {
+        for planned in &found.shadow {
             let (before, mut places) = (admission.each.len(), Places::new());
             if !self.ask_here(store, generation, planned, admission, &mut places) {
                 admission.each.truncate(before);
@@ -129,8 +147,10 @@ impl Gate {
     ) -> bool {
         let Ok(key) = store.key(&planned.key[..]) else { return false };
         self.limits_here(generation, planned, key, admission.now, |place, judged| {
-            places.push(place);
-            admission.each.push(judged);
+            // There is no room for what is more than can be judged together: nothing is, then.
+            if places.try_push(place).is_ok() {
+                admission.each.push(judged);
+            }
         });
         true
     }
@@ -196,12 +216,12 @@ fn decide(store: &MemoryStore, places: &[Place<'_>], now: Tick, each: &mut [Judg
         let rule = present.here().expect("a rule of this store");
         charges.push(Charge { rule, key: *key, cost: judged.cost });
     }
-    let mut answers = each.iter_mut().zip(places);
+    let mut each = each.iter_mut();
     store.decide_all(&charges, now, |decision, receipt| {
-        if let Some((judged, (_, key))) = answers.next() {
+        if let Some(judged) = each.next() {
             judged.decision = decision;
             judged.is_charged = receipt.is_some();
-            judged.charged = Charged::here(*key, receipt);
+            judged.charged.add(receipt);
         }
     })
 }

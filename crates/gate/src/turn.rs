@@ -6,7 +6,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tidegate_config::{Capacity, Facts, Plan, Response, Sharing, Unit};
+use tidegate_config::{Capacity, Facts, Response, Sharing, Unit};
 use tidegate_core::adapt::Outcome;
 use tidegate_core::fair::Reason as Why;
 use tidegate_core::{Decision, Kind, Span, Verdict};
@@ -77,10 +77,10 @@ impl Generation {
     pub(crate) fn asking(
         &self,
         facts: &Facts<'_, '_>,
-        plan: &Plan<'_>,
+        route_cost: Option<usize>,
         patience: Patience,
     ) -> Option<Asking> {
-        let (ask, within, terms) = self.ask(facts, plan, patience)?;
+        let (ask, within, terms) = self.ask(facts, route_cost, patience)?;
         Some(Asking { acquire: ask.acquire(within), terms })
     }
 
@@ -88,10 +88,10 @@ impl Generation {
     pub(crate) fn begin(
         &self,
         facts: &Facts<'_, '_>,
-        plan: &Plan<'_>,
+        route_cost: Option<usize>,
         patience: Patience,
     ) -> Option<(Begun, Terms)> {
-        let (ask, within, terms) = self.ask(facts, plan, patience)?;
+        let (ask, within, terms) = self.ask(facts, route_cost, patience)?;
         Some((ask.begin(within), terms))
     }
 
@@ -99,10 +99,10 @@ impl Generation {
     fn ask(
         &self,
         facts: &Facts<'_, '_>,
-        plan: &Plan<'_>,
+        route_cost: Option<usize>,
         patience: Patience,
     ) -> Option<(Ask<'_>, Span, Terms)> {
-        let sharing = self.rules.sharing(facts, plan.route_cost)?;
+        let sharing = self.rules.sharing(facts, route_cost)?;
         let queue = self.shares.queue(sharing.number)?;
         let within = if patience == Patience::None { Span::ZERO } else { sharing.wait };
         let Sharing { number: share, cost, is_open, .. } = sharing;

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use tidegate_gate::{Admission, Field};
+use tidegate_gate::{Admission, Field, Fields};
 
 /// Whose value counts where a response has a field already.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,8 +20,7 @@ pub(crate) enum Wins {
 /// What a thread has written last.
 #[derive(Default)]
 struct Desk {
-    /// Where values are written; kept, since it is needed all the time.
-    text: String,
+    fields: Fields,
     /// By their [`place`].
     sent: [Option<HeaderValue>; KEPT],
 }
@@ -35,11 +34,12 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
     if admission.has_no_fields() {
         return;
     }
-    DESK.with_borrow_mut(|Desk { text, sent }| {
-        admission.fields_in(text, |field, value| {
-            let Some(name) = name(field) else { return };
+    DESK.with_borrow_mut(|Desk { fields, sent }| {
+        admission.write_fields(fields);
+        for (field, value) in fields.iter() {
+            let Some(name) = name(field) else { continue };
             if wins == Wins::Theirs && headers.contains_key(&name) {
-                return;
+                continue;
             }
             // Rules with odd names cannot be read from a file; should one be odd, it is not told.
             let value = match place(field) {
@@ -49,7 +49,7 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
             if let Some(value) = value {
                 headers.insert(name, value);
             }
-        });
+        }
     });
 }
 

@@ -101,6 +101,9 @@ impl State {
     /// Carries out wishes; what the policy says of the response goes before them. `None` if there
     /// is nothing to do.
     fn carry_out(&mut self, response: Option<&dyn Response>) -> Option<Settling> {
+        if self.is_done() {
+            return None;
+        }
         if let Some(response) = response {
             self.admission.answered(response);
         }
@@ -186,15 +189,24 @@ impl InFlight {
 }
 
 impl State {
+    /// Whether nothing is left to do. So it is for most once they are let pass.
+    fn is_done(&self) -> bool {
+        self.wishes == Wishes::default() && self.admission.is_settled()
+    }
+
     fn told(&self, headers: &mut HeaderMap, is_alone: bool) -> Left {
         fields::write(&self.admission, headers, Wins::Ours);
-        if is_alone && !self.admission.has_permits() { Left::Nothing } else { Left::Body }
+        let is_over = self.admission.is_settled() || !self.admission.has_permits();
+        if is_alone && is_over { Left::Nothing } else { Left::Body }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.with(|state, _| {
+            if state.is_done() {
+                return;
+            }
             if let Some(mut settling) = state.carry_out(None) {
                 // Nobody is left to wait for Redis: it hears of it if it can be told at once.
                 let _ = Pin::new(&mut settling).poll(&mut Context::from_waker(Waker::noop()));

@@ -108,7 +108,8 @@ impl Index {
 
     /// The rules that may be for a request, each once, in order.
     pub(crate) fn candidates(&self, facts: &Facts<'_, '_>) -> Candidates {
-        let mut found = Candidates::from_slice(&self.always);
+        let mut found = Candidates::new();
+        put(&self.always, &mut found);
         self.paths.find(&facts.path, &mut found);
         for (attribute, rules) in &self.values {
             let Some(value) = facts.bytes(attribute, None) else { continue };
@@ -120,16 +121,46 @@ impl Index {
             } else {
                 rules.get(&*value)
             };
-            found.extend(rules.into_iter().flatten().copied());
+            put(rules.map_or(&[], Vec::as_slice), &mut found);
         }
         if !self.tiers.is_empty() {
-            found.extend(self.tiers.get(&facts.tier()).into_iter().flatten().copied());
+            put(self.tiers.get(&facts.tier()).map_or(&[], Vec::as_slice), &mut found);
         }
-        found.sort_unstable();
-        found.dedup();
+        put_in_order(&mut found);
         found
     }
 }
+
+/// Adds rules that were found. One by one: most are few.
+fn put(rules: &[RuleNumber], found: &mut Candidates) {
+    for rule in rules {
+        found.push(*rule);
+    }
+}
+
+/// Puts rules in order, each once. Most are few and in order already, which is all that is looked
+/// at then.
+fn put_in_order(found: &mut Candidates) {
+    let is_in_order = found.windows(2).all(|pair| pair[0] < pair[1]);
+    if is_in_order {
+        return;
+    }
+    if FEW < found.len() {
+        found.sort_unstable();
+    } else {
+        for end in 1..found.len() {
+            let mut at = end;
+            while 0 < at && found[at] < found[at - 1] {
+                found.swap(at, at - 1);
+                at -= 1;
+            }
+        }
+    }
+    found.dedup();
+}
+
+/// As many are put in order in the plain way.
+const FEW: usize = 16;
 
 /// Where an alternative with this condition may stand: in each of them, or nowhere.
 fn places(condition: &Condition) -> SmallVec<[Place<'_>; 2]> {

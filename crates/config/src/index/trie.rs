@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
 
-use super::{Candidates, RuleNumber};
+use super::{Candidates, RuleNumber, put};
 use crate::path::{Normal, Pattern, Segment};
 
 /// A tree of segments.
@@ -79,10 +79,14 @@ impl Trie {
             for at in &level {
                 let node = &self.nodes[*at as usize];
                 // Most nodes have no literal below them: no hash is taken for those.
-                if !node.literal.is_empty() {
-                    next.extend(node.literal.get(segment).copied());
+                if !node.literal.is_empty()
+                    && let Some(below) = node.literal.get(segment)
+                {
+                    next.push(*below);
                 }
-                next.extend(node.any);
+                if let Some(below) = node.any {
+                    next.push(below);
+                }
             }
             level = next;
             if level.is_empty() {
@@ -91,13 +95,13 @@ impl Trie {
             self.add_below(&level, found);
         }
         for at in &level {
-            found.extend_from_slice(&self.nodes[*at as usize].here);
+            put(&self.nodes[*at as usize].here, found);
         }
     }
 
     fn add_below(&self, level: &[u32], found: &mut Candidates) {
         for at in level {
-            found.extend_from_slice(&self.nodes[*at as usize].below);
+            put(&self.nodes[*at as usize].below, found);
         }
     }
 }
