@@ -15,6 +15,8 @@ use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor, PeerIpKeyExtractor};
 
+use super::fixed::FixedLayer;
+
 /// The word that starts a child.
 pub(crate) const CHILD: &str = "layer-child";
 
@@ -34,6 +36,11 @@ where
     Ok(GovernorLayer::new(config))
 }
 
+/// A gate with three rules that match, and another dialect of what clients are told.
+fn three_rules(headers: &str) -> Result<Gate> {
+    Ok(Gate::from_text(&format!("headers: {headers}\n{}", super::rules::policy(3)))?)
+}
+
 /// A share with room for everybody: what a turn costs that nobody has to wait for.
 const SHARE: &str = "share: [{ name: all, capacity: 1000 in flight, by: ip }]\n";
 
@@ -43,10 +50,9 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
     let app = match contender {
         "none" => app,
         "tidegate" => app.layer(TidegateLayer::new(Gate::from_text(&super::rules::policy(3))?)),
-        "tidegate-none" => {
-            let policy = format!("headers: none\n{}", super::rules::policy(3));
-            app.layer(TidegateLayer::new(Gate::from_text(&policy)?))
-        }
+        "tidegate-none" => app.layer(TidegateLayer::new(three_rules("none")?)),
+        "tidegate-legacy" => app.layer(TidegateLayer::new(three_rules("legacy")?)),
+        "fixed" => app.layer(FixedLayer),
         "share" => app.layer(TidegateLayer::new(Gate::from_text(SHARE)?)),
         "tidegate-share" => {
             let policy = format!("{}{SHARE}", super::rules::policy(3));

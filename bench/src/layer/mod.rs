@@ -2,6 +2,7 @@
 //! ten thousand rules cost beside ten.
 
 mod child;
+mod fixed;
 mod load;
 mod rules;
 mod service;
