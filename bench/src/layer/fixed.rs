@@ -70,7 +70,10 @@ const FIELDS: [(&str, &str); 5] = [
         "ratelimit-policy",
         "\"per-client\";q=1000000;w=1, \"search\";q=1000000;w=1, \"everyone\";q=1000000;w=1",
     ),
-    ("ratelimit", "\"per-client\";r=999999;t=1, \"search\";r=999999;t=1, \"everyone\";r=999999;t=1"),
+    (
+        "ratelimit",
+        "\"per-client\";r=999999;t=1, \"search\";r=999999;t=1, \"everyone\";r=999999;t=1",
+    ),
     ("x-ratelimit-limit", "1000000"),
     ("x-ratelimit-remaining", "999999"),
     ("x-ratelimit-reset", "1794802812"),

@@ -8,7 +8,6 @@ use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
 use tidegate_store::{By, Key};
 
 use crate::answer::Answer;
-use crate::gate::Inner;
 use crate::generation::{Generation, Limit};
 use crate::turn::Turn;
 
@@ -18,7 +17,6 @@ use crate::turn::Turn;
 /// work is done. What other rules charged stays charged unless it is settled otherwise.
 #[derive(Debug)]
 pub struct Admission {
-    pub(crate) gate: Arc<Inner>,
     pub(crate) generation: Arc<Generation>,
     pub(crate) now: Tick,
     pub(crate) verdict: Verdict,

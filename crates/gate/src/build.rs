@@ -10,7 +10,7 @@ use tidegate_core::adapt::{Settings, SettingsError};
 use tidegate_core::{Span, Tick};
 use tidegate_store::{Clock, MemoryStore, Restored, RestoredRule, SystemClock};
 
-use crate::gate::{Gate, Inner};
+use crate::gate::{Gate, Home, Inner};
 use crate::generation::Generation;
 use crate::load::Adapt;
 use crate::plain::Book;
@@ -117,14 +117,14 @@ impl GateBuilder {
         let adapt = Adapt::new(self.adaptive, clock.now()).map_err(OpenError::Adaptive)?;
         adapt.look_at(clock.now());
         let rules = (Arc::new(rules), adapt.factor());
-        let first = Generation::new(rules, (None, &limits), (&store, &clock), now);
+        let home = Arc::new(Home { store, clock });
+        let first = Generation::new(rules, (None, &limits), &home, now);
         let first = first.map_err(OpenError::Store)?;
         restored.claimed(first.claims(&limits));
         let (reloading, saving) = (Mutex::new(()), Mutex::new(()));
         let current = ArcSwap::from_pointee(first);
         let plain = Book::default();
-        let inner =
-            Inner { current, store, clock, plain, adapt, reloading, saving, restored, began_with };
+        let inner = Inner { current, home, plain, adapt, reloading, saving, restored, began_with };
         Ok(Gate(Arc::new(inner)))
     }
 }

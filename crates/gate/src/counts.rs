@@ -1,6 +1,6 @@
 //! How often each rule said what.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tidegate_core::Verdict;
 
@@ -27,32 +27,55 @@ impl std::ops::AddAssign for RuleCounts {
     }
 }
 
+/// The counts of a rule. Threads count apart: one count for all would go from processor to
+/// processor with every request.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct Counts([Apart; APART]);
+
+/// How many groups of threads count apart.
+const APART: usize = 4;
+
+/// One group's part, in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Apart {
     allowed: AtomicU64,
     delayed: AtomicU64,
     denied: AtomicU64,
     shadow_denied: AtomicU64,
 }
 
+thread_local! {
+    /// The group that this thread is of.
+    static GROUP: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed) % APART
+    };
+}
+
 impl Counts {
     pub(crate) fn add(&self, verdict: Verdict, is_shadow: bool) {
+        let apart = &self.0[GROUP.with(|group| *group)];
         let count = match (verdict, is_shadow) {
-            (Verdict::Allow, _) => &self.allowed,
-            (Verdict::Delay { .. }, _) => &self.delayed,
-            (_, false) => &self.denied,
-            (_, true) => &self.shadow_denied,
+            (Verdict::Allow, _) => &apart.allowed,
+            (Verdict::Delay { .. }, _) => &apart.delayed,
+            (_, false) => &apart.denied,
+            (_, true) => &apart.shadow_denied,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn read(&self) -> RuleCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        RuleCounts {
-            allowed: read(&self.allowed),
-            delayed: read(&self.delayed),
-            denied: read(&self.denied),
-            shadow_denied: read(&self.shadow_denied),
+        let mut sum = RuleCounts::default();
+        for apart in &self.0 {
+            sum += RuleCounts {
+                allowed: read(&apart.allowed),
+                delayed: read(&apart.delayed),
+                denied: read(&apart.denied),
+                shadow_denied: read(&apart.shadow_denied),
+            };
         }
+        sum
     }
 }

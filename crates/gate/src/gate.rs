@@ -28,8 +28,7 @@ pub struct Gate(pub(crate) Arc<Inner>);
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) current: ArcSwap<Generation>,
-    pub(crate) store: AnyStore,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) home: Arc<Home>,
     pub(crate) plain: Book,
     pub(crate) adapt: Adapt,
     /// Held while a policy is put in force: one after the other.
@@ -39,6 +38,21 @@ pub(crate) struct Inner {
     /// Limits of the snapshot that it began with, which nobody has asked for yet.
     pub(crate) restored: RestoredLimits,
     pub(crate) began_with: Option<SnapshotRestored>,
+}
+
+/// What stays when policies change: a store, and the clock by which it counts.
+#[derive(Debug)]
+pub(crate) struct Home {
+    pub(crate) store: AnyStore,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl std::ops::Deref for Inner {
+    type Target = Home;
+
+    fn deref(&self) -> &Home {
+        &self.home
+    }
 }
 
 /// A decision that is being made. In this process it is there at once.
@@ -84,7 +98,7 @@ impl Gate {
     /// [`Request::patience`]: tidegate_config::Request::patience
     pub fn admit(&self, request: &dyn Request) -> Admit {
         self.advance();
-        let generation = self.0.current.load_full();
+        let generation = self.0.current.load();
         Admit(match &self.0.store {
             #[cfg(feature = "redis")]
             AnyStore::Fleet(fleet) => {
@@ -102,7 +116,7 @@ impl Gate {
     /// What [`Gate::admit`] would answer: the same verdicts, with the numbers as they are now.
     /// Charges and counts nothing, so there is nothing to settle either. Shares have no say in it.
     pub fn peek(&self, request: &dyn Request) -> Admit {
-        let generation = self.0.current.load_full();
+        let generation = self.0.current.load();
         Admit(match &self.0.store {
             #[cfg(feature = "redis")]
             AnyStore::Fleet(fleet) => {
@@ -124,7 +138,7 @@ impl Gate {
     pub fn decide(&self, request: &dyn Request) -> Admission {
         let store = self.0.store.here().expect("await `admit` where states are kept in Redis");
         self.advance();
-        let generation = self.0.current.load_full();
+        let generation = self.0.current.load();
         match self.decide_here(store, &generation, request, Patience::None) {
             Ok(admission) => *admission,
             Err(turning) => *turning.given_up(),
@@ -157,10 +171,9 @@ impl Gate {
         let mut is_over = before.hold();
         let now = self.0.store.now(&*self.0.clock);
         let restored = self.0.restored.present(now);
-        let both = (&self.0.store, &self.0.clock);
         let rules = rules.unwrap_or_else(|| Arc::clone(&before.rules));
         let rules = (rules, self.0.adapt.factor());
-        let next = Generation::new(rules, (Some(&before), &restored), both, now);
+        let next = Generation::new(rules, (Some(&before), &restored), &self.0.home, now);
         let next = Arc::new(next.map_err(OpenError::Store)?);
         *is_over = true;
         self.0.current.store(Arc::clone(&next));

@@ -13,15 +13,21 @@ use smallvec::SmallVec;
 use tidegate_config::{Rule, Rules, Timed, Unit, Variant, WithoutStore};
 use tidegate_core::adapt::Share;
 use tidegate_core::{Span, Tick};
-use tidegate_store::{Clock, RestoredRule};
+use tidegate_store::RestoredRule;
 
 use crate::counts::Counts;
+use crate::gate::Home;
 use crate::shares::Shares;
 use crate::store::{AnyStore, StoreFailure, StoreRule};
 
 /// A policy in force.
+///
+/// Away from the count of those who have it, which every request writes to: whoever reads this on
+/// another processor would wait for it.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Generation {
+    pub(crate) home: Arc<Home>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) shares: Shares,
     /// By rule, then by variant: the limits that judge together.
@@ -95,7 +101,7 @@ impl Generation {
     pub(crate) fn new(
         (rules, factor): (Arc<Rules>, Share),
         (before, restored): (Option<&Generation>, &[RestoredRule]),
-        (store, clock): (&AnyStore, &Arc<dyn Clock>),
+        home: &Arc<Home>,
         now: Tick,
     ) -> Result<Generation, StoreFailure> {
         let mut kept = restored_by_name(restored);
@@ -109,7 +115,7 @@ impl Generation {
                 policies
                     .map(|timed| {
                         let share = rule.share(factor);
-                        Limit::new((rule, variant, timed), share, &kept, store, (now, &over))
+                        Limit::new((rule, variant, timed), share, &kept, &home.store, (now, &over))
                     })
                     .collect()
             };
@@ -119,8 +125,9 @@ impl Generation {
         }
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
-        let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), clock);
-        Ok(Generation { counts: counts.collect(), rules, shares, limits, over })
+        let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
+        let (home, counts) = (Arc::clone(home), counts.collect());
+        Ok(Generation { home, counts, rules, shares, limits, over })
     }
 
     /// Puts what its shares say in force after `before`.

@@ -84,7 +84,6 @@ impl Gate {
     /// An admission before anything has been said of it.
     pub(crate) fn unasked(&self, generation: &Arc<Generation>, now: Tick) -> Admission {
         Admission {
-            gate: Arc::clone(&self.0),
             generation: Arc::clone(generation),
             now,
             verdict: Verdict::Allow,

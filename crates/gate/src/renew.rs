@@ -79,9 +79,9 @@ impl Admission {
         let taken = receipts.iter().filter(|receipt| 0 < receipt.cost());
         let first = taken.map(Receipt::at).min()?;
         let (limit, timed) = limit_of(&self.generation, judged.rule, judged.variant, judged.part);
-        let present = limit.present(timed, &self.gate.store, first);
+        let present = limit.present(timed, &self.generation.home.store, first);
         // The policy may have been changed since.
-        let policy = self.gate.store.here()?.policy(present.here()?);
+        let policy = self.generation.home.store.here()?.policy(present.here()?);
         match policy.shape() {
             Shape::Log { per, .. } if policy.kind() == Kind::Concurrency => Some(first.after(per)),
             _ => None,
@@ -90,17 +90,17 @@ impl Admission {
 
     /// Renews a permit in this process.
     fn renew_here(&mut self, index: usize) -> bool {
-        let (gate, generation) = (&*self.gate, &*self.generation);
+        let (home, generation) = (&*self.generation.home, &*self.generation);
         let judged = &mut self.each[index];
         let (key, receipts) = match &mut judged.charged {
             #[cfg(feature = "redis")]
             Charged::Fleet(_) => return false,
             Charged::Here { key, receipts } => (*key, receipts),
         };
-        let Some(store) = gate.store.here() else { return false };
-        let now = gate.clock.now();
+        let Some(store) = home.store.here() else { return false };
+        let now = home.clock.now();
         let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
-        let present = limit.present(timed, &gate.store, now);
+        let present = limit.present(timed, &home.store, now);
         let Some(rule) = present.here() else { return false };
         let taken: SmallVec<[Receipt; 1]> = std::mem::take(receipts);
         let renewed = taken.into_iter().filter_map(|it| store.renew(rule, key, now, it));

@@ -95,16 +95,16 @@ impl Admission {
 
     fn settle_one(&mut self, index: usize, cost: u32, later: &mut Settling) {
         let judged = &mut self.each[index];
-        let (gate, generation) = (&*self.gate, &*self.generation);
+        let (home, generation) = (&*self.generation.home, &*self.generation);
         match &mut judged.charged {
             #[cfg(feature = "redis")]
             Charged::Fleet(charged) => later.later.push(charged.settle(cost, judged.cost)),
             Charged::Here { key, receipts } => {
-                let Some(store) = gate.store.here() else { return };
+                let Some(store) = home.store.here() else { return };
                 let _ = &later;
-                let now = gate.clock.now();
+                let now = home.clock.now();
                 let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
-                let present = limit.present(timed, &gate.store, now);
+                let present = limit.present(timed, &home.store, now);
                 let Some(rule) = present.here() else { return };
                 if judged.cost < cost {
                     receipts.extend(debit(store, rule, *key, now, cost - judged.cost));
@@ -124,17 +124,17 @@ impl Admission {
 
     /// Reads anew what is left under each limit; what each said stays.
     pub(crate) fn look_again(&mut self) {
-        let (gate, generation) = (&*self.gate, &*self.generation);
-        let Some(store) = gate.store.here() else { return };
+        let (home, generation) = (&*self.generation.home, &*self.generation);
+        let Some(store) = home.store.here() else { return };
         for judged in &mut self.each {
             let key = match &judged.charged {
                 #[cfg(feature = "redis")]
                 Charged::Fleet(_) => continue,
                 Charged::Here { key, .. } => key,
             };
-            let now = gate.clock.now();
+            let now = home.clock.now();
             let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
-            if let Some(rule) = limit.present(timed, &gate.store, now).here() {
+            if let Some(rule) = limit.present(timed, &home.store, now).here() {
                 let verdict = judged.decision.verdict;
                 judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
             }
@@ -146,7 +146,7 @@ impl Admission {
         self.leave();
         #[cfg_attr(not(feature = "redis"), expect(unused_mut, reason = "here nothing is later"))]
         let mut later = Settling::default();
-        let (gate, generation) = (&*self.gate, &*self.generation);
+        let (home, generation) = (&*self.generation.home, &*self.generation);
         for judged in &mut self.each {
             if !all && !judged.is_permit {
                 continue;
@@ -157,12 +157,12 @@ impl Admission {
                 #[cfg(feature = "redis")]
                 Charged::Fleet(charged) => later.later.extend(charged.release()),
                 Charged::Here { key, receipts } => {
-                    let Some(store) = gate.store.here() else { continue };
+                    let Some(store) = home.store.here() else { continue };
                     let (limit, timed) =
                         limit_of(generation, judged.rule, judged.variant, judged.part);
                     let receipts = std::mem::take(receipts);
-                    let now = gate.clock.now();
-                    let present = limit.present(timed, &gate.store, now);
+                    let now = home.clock.now();
+                    let present = limit.present(timed, &home.store, now);
                     for (receipt, rule) in
                         receipts.into_iter().zip(present.here().into_iter().cycle())
                     {

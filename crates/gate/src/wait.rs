@@ -61,7 +61,7 @@ impl Future for Start {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admission> {
         let this = &mut *self;
         let admission = this.admission.as_mut().expect("not polled after it was done");
-        let clock = &admission.gate.clock;
+        let clock = &admission.generation.home.clock;
         if let Some(wake) = this.wake.take() {
             clock.cancel(wake);
         }
@@ -77,7 +77,7 @@ impl Future for Start {
 impl Drop for Start {
     fn drop(&mut self) {
         if let (Some(admission), Some(wake)) = (&self.admission, self.wake.take()) {
-            admission.gate.clock.cancel(wake);
+            admission.generation.home.clock.cancel(wake);
         }
     }
 }

@@ -30,7 +30,9 @@ pub struct TidegateLayer {
     shared: Arc<Shared>,
 }
 
-/// What all clones of a layer and its services have together.
+/// What all clones of a layer and its services have together. Away from the count of those, which
+/// is written to with every request.
+#[repr(align(64))]
 pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) on_refusal: Option<OnRefusal>,
