@@ -8,7 +8,8 @@ use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
 use tidegate_store::{By, Key};
 
 use crate::answer::Answer;
-use crate::generation::{Generation, Limit};
+use crate::apart::Lease;
+use crate::generation::Limit;
 use crate::turn::Turn;
 
 /// What was decided about a request.
@@ -17,7 +18,7 @@ use crate::turn::Turn;
 /// work is done. What other rules charged stays charged unless it is settled otherwise.
 #[derive(Debug)]
 pub struct Admission {
-    pub(crate) generation: Arc<Generation>,
+    pub(crate) generation: Arc<Lease>,
     pub(crate) now: Tick,
     pub(crate) verdict: Verdict,
     pub(crate) reason: Reason,

@@ -10,6 +10,7 @@ use tidegate_core::adapt::{Settings, SettingsError};
 use tidegate_core::{Span, Tick};
 use tidegate_store::{Clock, MemoryStore, Restored, RestoredRule, SystemClock};
 
+use crate::apart::Leases;
 use crate::gate::{Gate, Home, Inner};
 use crate::generation::Generation;
 use crate::load::Adapt;
@@ -122,7 +123,7 @@ impl GateBuilder {
         let first = first.map_err(OpenError::Store)?;
         restored.claimed(first.claims(&limits));
         let (reloading, saving) = (Mutex::new(()), Mutex::new(()));
-        let current = ArcSwap::from_pointee(first);
+        let current = ArcSwap::from_pointee(Leases::new(&Arc::new(first)));
         let plain = Book::default();
         let inner = Inner { current, home, plain, adapt, reloading, saving, restored, began_with };
         Ok(Gate(Arc::new(inner)))

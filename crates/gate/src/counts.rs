@@ -1,8 +1,10 @@
 //! How often each rule said what.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Verdict;
+
+use crate::apart::{GROUPS, group};
 
 /// How often a rule said what, since the gate was opened; it outlives reloads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -27,13 +29,9 @@ impl std::ops::AddAssign for RuleCounts {
     }
 }
 
-/// The counts of a rule. Threads count apart: one count for all would go from processor to
-/// processor with every request.
+/// The counts of a rule, one for each group of threads.
 #[derive(Debug, Default)]
-pub(crate) struct Counts([Apart; APART]);
-
-/// How many groups of threads count apart.
-const APART: usize = 4;
+pub(crate) struct Counts([Apart; GROUPS]);
 
 /// One group's part, in a cache line of its own.
 #[derive(Debug, Default)]
@@ -45,17 +43,9 @@ struct Apart {
     shadow_denied: AtomicU64,
 }
 
-thread_local! {
-    /// The group that this thread is of.
-    static GROUP: usize = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        NEXT.fetch_add(1, Ordering::Relaxed) % APART
-    };
-}
-
 impl Counts {
     pub(crate) fn add(&self, verdict: Verdict, is_shadow: bool) {
-        let apart = &self.0[GROUP.with(|group| *group)];
+        let apart = &self.0[group()];
         let count = match (verdict, is_shadow) {
             (Verdict::Allow, _) => &apart.allowed,
             (Verdict::Delay { .. }, _) => &apart.delayed,

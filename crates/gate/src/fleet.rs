@@ -12,6 +12,7 @@ use tidegate_redis::{Fleet, FleetDecided, FleetKey, FleetReceipts, SharedCharge,
 use tidegate_store::By;
 
 use crate::admission::{Admission, Charged, Judged, Reason};
+use crate::apart::Lease;
 use crate::fleet_key::fleet_key;
 use crate::gate::{Gate, Inner};
 use crate::generation::Generation;
@@ -64,7 +65,7 @@ impl Asked {
 /// Asks Redis about a request, or only looks. All that is needed of the request is taken here.
 pub(crate) fn admit(
     inner: &Arc<Inner>,
-    generation: &Arc<Generation>,
+    generation: &Arc<Lease>,
     fleet: &Fleet,
     request: &dyn Request,
     charges: bool,

@@ -10,6 +10,7 @@ use tidegate_core::Tick;
 use tidegate_store::Clock;
 
 use crate::admission::Admission;
+use crate::apart::Leases;
 use crate::build::{GateBuilder, OpenError};
 use crate::carry::Carry;
 use crate::counts::RuleCounts;
@@ -27,7 +28,7 @@ pub struct Gate(pub(crate) Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) current: ArcSwap<Generation>,
+    pub(crate) current: ArcSwap<Leases>,
     pub(crate) home: Arc<Home>,
     pub(crate) plain: Book,
     pub(crate) adapt: Adapt,
@@ -45,6 +46,13 @@ pub(crate) struct Inner {
 pub(crate) struct Home {
     pub(crate) store: AnyStore,
     pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Inner {
+    /// The policy in force.
+    pub(crate) fn generation(&self) -> Arc<Generation> {
+        Arc::clone(self.current.load().generation())
+    }
 }
 
 impl std::ops::Deref for Inner {
@@ -98,14 +106,15 @@ impl Gate {
     /// [`Request::patience`]: tidegate_config::Request::patience
     pub fn admit(&self, request: &dyn Request) -> Admit {
         self.advance();
-        let generation = self.0.current.load();
+        let current = self.0.current.load();
+        let generation = current.mine();
         Admit(match &self.0.store {
             #[cfg(feature = "redis")]
             AnyStore::Fleet(fleet) => {
-                Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request, true))
+                Admitting::Fleet(crate::fleet::admit(&self.0, generation, fleet, request, true))
             }
             AnyStore::Here(store) => {
-                match self.decide_here(store, &generation, request, Patience::Usual) {
+                match self.decide_here(store, generation, request, Patience::Usual) {
                     Ok(admission) => Admitting::Here(admission),
                     Err(turning) => Admitting::Turning(Box::new(turning)),
                 }
@@ -116,15 +125,16 @@ impl Gate {
     /// What [`Gate::admit`] would answer: the same verdicts, with the numbers as they are now.
     /// Charges and counts nothing, so there is nothing to settle either. Shares have no say in it.
     pub fn peek(&self, request: &dyn Request) -> Admit {
-        let generation = self.0.current.load();
+        let current = self.0.current.load();
+        let generation = current.mine();
         Admit(match &self.0.store {
             #[cfg(feature = "redis")]
             AnyStore::Fleet(fleet) => {
-                Admitting::Fleet(crate::fleet::admit(&self.0, &generation, fleet, request, false))
+                Admitting::Fleet(crate::fleet::admit(&self.0, generation, fleet, request, false))
             }
             AnyStore::Here(store) => {
                 let facts = generation.rules.facts(request, self.0.clock.now());
-                Admitting::Here(self.judged_here(store, &generation, &facts, false))
+                Admitting::Here(self.judged_here(store, generation, &facts, false))
             }
         })
     }
@@ -138,8 +148,9 @@ impl Gate {
     pub fn decide(&self, request: &dyn Request) -> Admission {
         let store = self.0.store.here().expect("await `admit` where states are kept in Redis");
         self.advance();
-        let generation = self.0.current.load();
-        match self.decide_here(store, &generation, request, Patience::None) {
+        let current = self.0.current.load();
+        let generation = current.mine();
+        match self.decide_here(store, generation, request, Patience::None) {
             Ok(admission) => *admission,
             Err(turning) => *turning.given_up(),
         }
@@ -167,7 +178,7 @@ impl Gate {
     fn put(&self, rules: Option<Arc<Rules>>) -> Result<(), OpenError> {
         let _one_by_one =
             self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let before = self.0.current.load_full();
+        let before = self.0.generation();
         let mut is_over = before.hold();
         let now = self.0.store.now(&*self.0.clock);
         let restored = self.0.restored.present(now);
@@ -176,7 +187,7 @@ impl Gate {
         let next = Generation::new(rules, (Some(&before), &restored), &self.0.home, now);
         let next = Arc::new(next.map_err(OpenError::Store)?);
         *is_over = true;
-        self.0.current.store(Arc::clone(&next));
+        self.0.current.store(Arc::new(Leases::new(&next)));
         drop(is_over);
         next.take_over_shares(&before);
         // After that: a snapshot finds them here or there.
@@ -188,12 +199,12 @@ impl Gate {
 
     /// The rules in force.
     pub fn rules(&self) -> impl std::ops::Deref<Target = Rules> + use<> {
-        InForce(self.0.current.load_full())
+        InForce(self.0.generation())
     }
 
     /// How often each rule said what, in the order of the rules.
     pub fn counts(&self) -> Vec<(String, RuleCounts)> {
-        let generation = self.0.current.load_full();
+        let generation = self.0.generation();
         let rules = generation.rules.rules().iter().enumerate();
         rules.map(|(at, rule)| (rule.name().to_owned(), generation.counts(at).read())).collect()
     }

@@ -21,11 +21,7 @@ use crate::shares::Shares;
 use crate::store::{AnyStore, StoreFailure, StoreRule};
 
 /// A policy in force.
-///
-/// Away from the count of those who have it, which every request writes to: whoever reads this on
-/// another processor would wait for it.
 #[derive(Debug)]
-#[repr(align(64))]
 pub(crate) struct Generation {
     pub(crate) home: Arc<Home>,
     pub(crate) rules: Arc<Rules>,

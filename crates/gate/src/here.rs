@@ -9,6 +9,7 @@ use tidegate_core::{Decision, Kind, Tick, Verdict};
 use tidegate_store::{By, Charge, Key, MemoryStore};
 
 use crate::admission::{Admission, Charged, Judged, Reason};
+use crate::apart::Lease;
 use crate::gate::Gate;
 use crate::generation::{Generation, Present};
 use crate::turn::{Patience, Turning};
@@ -32,7 +33,7 @@ impl Gate {
     pub(crate) fn decide_here(
         &self,
         store: &MemoryStore,
-        generation: &Arc<Generation>,
+        generation: &Arc<Lease>,
         request: &dyn Request,
         patience: Patience,
     ) -> Result<Box<Admission>, Turning> {
@@ -53,7 +54,7 @@ impl Gate {
     pub(crate) fn judged_here(
         &self,
         store: &MemoryStore,
-        generation: &Arc<Generation>,
+        generation: &Arc<Lease>,
         facts: &Facts<'_, '_>,
         charges: bool,
     ) -> Box<Admission> {
@@ -82,7 +83,7 @@ impl Gate {
     }
 
     /// An admission before anything has been said of it.
-    pub(crate) fn unasked(&self, generation: &Arc<Generation>, now: Tick) -> Admission {
+    pub(crate) fn unasked(&self, generation: &Arc<Lease>, now: Tick) -> Admission {
         Admission {
             generation: Arc::clone(generation),
             now,
@@ -100,7 +101,7 @@ impl Gate {
     /// What a plan says before any limit is asked.
     pub(crate) fn unjudged(
         &self,
-        generation: &Arc<Generation>,
+        generation: &Arc<Lease>,
         plan: &Plan<'_>,
         now: Tick,
     ) -> Admission {

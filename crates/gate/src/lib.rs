@@ -17,6 +17,7 @@
 
 mod admission;
 mod answer;
+mod apart;
 mod build;
 mod carry;
 mod counts;

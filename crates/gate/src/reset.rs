@@ -21,7 +21,7 @@ impl Gate {
     /// A rule with tiers forgets what was counted under the tier of this request. Permits are
     /// forgotten, too: those that are held still work, but do not count any more.
     pub fn reset(&self, request: &dyn Request, rule: Option<&str>) -> Resetting {
-        let generation = self.0.current.load_full();
+        let generation = self.0.generation();
         let facts = generation.rules.facts(request, self.0.clock.now());
         let plan = generation.rules.plan(&facts);
         let is_wanted =

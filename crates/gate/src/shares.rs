@@ -124,7 +124,7 @@ fn made(share: &Share, clock: &Arc<dyn Clock>) -> FairQueue {
 impl Gate {
     /// Every share in numbers, in the order of the policy.
     pub(crate) fn share_stats(&self) -> Vec<ShareStats> {
-        let generation = self.0.current.load_full();
+        let generation = self.0.generation();
         let both = generation.rules.shares().iter().zip(&generation.shares.0);
         let stats = both.map(|(share, queue)| {
             let stats = queue.stats();

@@ -78,7 +78,7 @@ impl Gate {
         let at = self.now();
         // In this order: a limit that is claimed meanwhile is in one of them, or in both.
         let waiting = self.0.restored.present(at);
-        let mut limits = self.0.current.load_full().named_rules();
+        let mut limits = self.0.generation().named_rules();
         limits.extend(self.0.plain.named_rules());
         let exported = replaced(path, |out| export(store, &waiting, &limits, at, out));
         let exported = exported.map_err(|error| SaveError::Io { path: path.to_owned(), error })?;

@@ -158,7 +158,7 @@ impl Gate {
         let adapt = &self.0.adapt;
         // Whoever comes second goes on: it is being seen to.
         let Ok(mut state) = adapt.state.try_lock() else { return };
-        let generation = self.0.current.load_full();
+        let generation = self.0.generation();
         let around = Around {
             tells: self.tells_factor(),
             queues: generation.shares.factor().filter(|_| self.rules().are_adaptive()),

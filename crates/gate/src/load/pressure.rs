@@ -93,7 +93,7 @@ impl Gate {
         let waiting = pressure.since_last(now)?;
         if let Some(waiting) = waiting {
             self.0.adapt.state().feel(now, waiting);
-            self.0.current.load().shares.hear(|queue| queue.pressure(waiting));
+            self.0.generation().shares.hear(|queue| queue.pressure(waiting));
             self.0.adapt.look_at(now);
             self.advance_to(now);
         }

@@ -7,16 +7,16 @@ use tidegate_redis::Fleet;
 
 use super::Together;
 use super::share::Shares;
+use crate::apart::Lease;
 use crate::fleet::{Asked, judge};
 use crate::fleet_key::fleet_key;
 use crate::gate::Gate;
-use crate::generation::Generation;
 use crate::later::Later;
 
 /// All that is needed of the requests is taken here.
 pub(super) fn admit(
     gate: &Gate,
-    generation: &Arc<Generation>,
+    generation: &Arc<Lease>,
     fleet: &Fleet,
     requests: &[&dyn Request],
 ) -> Later<Together> {

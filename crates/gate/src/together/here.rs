@@ -8,13 +8,13 @@ use tidegate_store::{By, MemoryStore};
 use super::Together;
 use super::share::Shares;
 use crate::admission::Judged;
+use crate::apart::Lease;
 use crate::gate::Gate;
-use crate::generation::Generation;
 use crate::here::{Place, judge};
 
 pub(super) fn admit(
     gate: &Gate,
-    generation: &Arc<Generation>,
+    generation: &Arc<Lease>,
     store: &MemoryStore,
     requests: &[&dyn Request],
 ) -> Together {

@@ -40,7 +40,8 @@ impl Gate {
     /// than [`Rules::LIMITS_MAX`](tidegate_config::Rules::LIMITS_MAX) limits together never pass.
     pub fn admit_together(&self, requests: &[&dyn Request]) -> AdmitTogether {
         self.advance();
-        let generation = self.0.current.load_full();
+        let current = self.0.current.load();
+        let generation = current.mine();
         AdmitTogether(match &self.0.store {
             #[cfg(feature = "redis")]
             AnyStore::Fleet(fleet) => fleet::admit(self, &generation, fleet, requests),

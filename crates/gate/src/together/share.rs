@@ -10,8 +10,8 @@ use tidegate_store::{By, KeyTooLong};
 
 use super::Together;
 use crate::admission::{Admission, Judged, Reason};
+use crate::apart::Lease;
 use crate::gate::Gate;
-use crate::generation::Generation;
 
 /// A rule that is asked once for a key, whoever it is for. Its cost is the highest.
 #[derive(Clone, Copy)]
@@ -41,7 +41,7 @@ impl Shares {
     /// Who shares what, and what is to be asked: what is enforced first, then what is in shadow.
     pub(super) fn new<'p, 'f, K: Copy + Eq>(
         gate: &Gate,
-        generation: &Arc<Generation>,
+        generation: &Arc<Lease>,
         plans: &'p [Plan<'f>],
         now: Tick,
         key_of: impl Fn(&[Part<'_>]) -> Result<K, KeyTooLong>,
