@@ -113,7 +113,7 @@ Commands:
   fair     Nanoseconds for a turn in the fair queue, and how fair the turns are: the bound over
            a hundred million dispatches, shares of every second, a mouse among elephants
   layer    An axum service with a policy in front of it, beside none and beside tower_governor,
-           and a policy of ten thousand rules beside one of ten; needs wrk
+           and a policy of ten thousand rules beside one of ten
   memory   Resident bytes for each key, every subject in a process of its own
   pause    The longest single call while ten million keys come and go,
            and what ten million idle keys cost a busy one

@@ -19,6 +19,7 @@ mod histogram;
 mod idle;
 mod key;
 mod layer;
+mod load;
 mod machine;
 mod memory;
 mod order;

@@ -3,9 +3,9 @@
 use anyhow::Result;
 
 use super::host::Host;
-use super::load::{Clients, Load, Shape, Until};
 use super::progress;
 use super::server::{Door, Server};
+use crate::load::{Clients, Load, Shape, Until};
 
 /// What cannot be had makes a row that says so, and figures that do not hold.
 pub(super) struct Entrant {

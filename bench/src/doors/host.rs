@@ -76,12 +76,17 @@ impl Host {
 
 /// Puts the load on its core, and lets this process and its children open many connections.
 pub(super) fn prepare() -> Result<()> {
-    let cores = std::thread::available_parallelism()?.get();
-    ensure!(cores > LOAD_CORE, "needs two cores: one for the server, one for the load");
-    run_on(LOAD_CORE)?;
+    run_on_load_core()?;
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
         .context("cannot raise the limit of open files")
+}
+
+/// Puts this thread where no server runs.
+pub(crate) fn run_on_load_core() -> Result<()> {
+    let cores = std::thread::available_parallelism()?.get();
+    ensure!(cores > LOAD_CORE, "needs two cores: one for the server, one for the load");
+    run_on(LOAD_CORE)
 }
 
 /// Puts this thread where servers run.

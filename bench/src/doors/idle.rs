@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use super::load::{Clients, Load, Shape, Until};
 use super::progress;
 use super::server::{Door, Server};
 use crate::figure::{Figure, Target, Unit};
+use crate::load::{Clients, Load, Shape, Until};
 use crate::order::Random;
 use crate::report::{Report, Table};
 use crate::setting::Effort;

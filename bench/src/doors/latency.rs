@@ -12,12 +12,12 @@ use anyhow::{Result, anyhow};
 
 use super::entrant::Entrant;
 use super::host::{Host, run_on_server_core};
-use super::load::{Clients, Load, Until};
 use super::progress;
 use super::server::{Door, Server};
 use super::speed::{clients, plain_shape};
 use crate::figure::{Figure, Target, Unit};
 use crate::histogram::Histogram;
+use crate::load::{Clients, Load, Until};
 use crate::order::Random;
 use crate::report::{Report, Table};
 use crate::setting::Effort;

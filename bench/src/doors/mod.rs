@@ -1,20 +1,18 @@
 //! The server beside other servers: every door, one core for the server and one for the load.
 //!
-//! `server` and `host` run what is measured, `talk` and `load` ask; the rest are the measurements.
+//! `server` and `host` run what is measured; the rest are the measurements.
 
-mod connection;
 mod entrant;
 mod host;
 mod idle;
 mod latency;
-mod load;
 mod reload;
 mod server;
 mod speed;
-mod talk;
 
 use anyhow::Result;
 
+pub(crate) use self::host::run_on_load_core;
 use self::server::Door;
 use crate::report::Report;
 use crate::setting::Effort;

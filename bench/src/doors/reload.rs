@@ -10,11 +10,11 @@ use tidegate_testbed::Http;
 
 use super::entrant::fill;
 use super::host::Host;
-use super::load::{Clients, Load, Until};
 use super::progress;
 use super::server::{Door, POLICY_FILE, Server, policy_with_burst};
 use super::speed::plain_shape;
 use crate::figure::{Figure, Target, Unit};
+use crate::load::{Clients, Load, Until};
 use crate::order::Random;
 use crate::report::{Report, Table};
 use crate::setting::Effort;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use tidegate_testbed::{Daemon, DaemonBuilder, Ready};
 
 use super::host::{Host, Ports};
-use super::talk::{Grpc, Http, Resp, Start, Talk};
+use crate::load::talk::{Grpc, Http, Resp, Start, Talk};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Server {

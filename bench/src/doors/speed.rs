@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use super::entrant::Entrant;
 use super::host::Host;
-use super::load::{Clients, Lap, Load, Shape, Until};
 use super::progress;
 use super::server::{Door, Server};
 use crate::figure::{Figure, Target, Unit};
+use crate::load::{Clients, Lap, Load, Shape, Until};
 use crate::order::Random;
 use crate::report::{Report, Table};
 use crate::setting::Effort;

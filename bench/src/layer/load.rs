@@ -1,23 +1,33 @@
-//! The load: wrk, and what it says.
+//! A service on a core of its own, and the load that it is under from another.
+//!
+//! On one core with the service the load would have a say in how fast that is: the less a service
+//! leaves of a core, the more often either is interrupted by the other.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::CHILD;
+use crate::load::talk::{Http, Start, Talk};
+use crate::load::{Clients, Load, Shape, Until};
+use crate::order::Random;
+use crate::statistics::float;
 
-/// A service in a process of its own; killed when it is dropped.
+/// A service in a process of its own, and connections to it; killed when it is dropped.
 pub(super) struct Served {
     child: Child,
-    address: String,
+    load: Load,
 }
 
 impl Served {
     pub(super) fn start(contender: &str) -> Result<Served> {
         let own = std::env::current_exe().context("where is this program?")?;
-        let mut child = Command::new(own)
+        let mut child = Command::new("taskset")
+            .args(["--cpu-list", SERVICE_CORE])
+            .arg(own)
             .args([CHILD, contender])
             .stdout(Stdio::piped())
             .spawn()
@@ -25,26 +35,28 @@ impl Served {
         let output = child.stdout.take().context("the service has no output")?;
         let mut address = String::new();
         BufReader::new(output).read_line(&mut address).context("the service says no address")?;
-        ensure!(!address.trim().is_empty(), "the service `{contender}` did not start");
-        Ok(Served { child, address: address.trim().to_owned() })
+        let address: SocketAddr = address
+            .trim()
+            .parse()
+            .with_context(|| format!("the service `{contender}` did not start"))?;
+        let talk = Http::get("/search/things?q=#######", "\"more\":false");
+        let start: Start = Box::new(move || Box::new(talk.clone()) as Box<dyn Talk>);
+        Ok(Served { child, load: Load::open(address.port(), SHAPE, &start)? })
     }
 
     /// Requests per second.
-    pub(super) fn load(&self, time: Duration) -> Result<f64> {
-        let seconds = time.as_secs().max(1);
-        let url = format!("http://{}/search/things?q=x", self.address);
-        let output = Command::new("wrk")
-            .args(["-t2", "-c50", &format!("-d{seconds}s"), &url])
-            .output()
-            .context("cannot start wrk")?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success(), "wrk failed: {text}");
-        ensure!(!text.contains("Non-2xx"), "the service refused: {text}");
-        let line = text.lines().find_map(|line| line.trim().strip_prefix("Requests/sec:"));
-        let rate = line.and_then(|line| line.trim().parse().ok());
-        rate.with_context(|| format!("wrk says no rate: {text}"))
+    pub(super) fn load(&mut self, time: Duration) -> Result<f64> {
+        let mut clients = Clients::Any(Random::seeded(0), CLIENTS);
+        let lap = self.load.saturate(&mut clients, Until::After(time))?;
+        Ok(float(lap.replies) / lap.wall.as_secs_f64())
     }
 }
+
+const SERVICE_CORE: &str = "0";
+/// As many connections as wrk opens in most articles, one request at a time on each.
+const SHAPE: Shape = Shape { connections: 50, in_flight: 1, in_step: false };
+/// What is searched for: different in every request, and nothing to the service.
+const CLIENTS: u32 = 1_000_000;
 
 impl Drop for Served {
     fn drop(&mut self) {

@@ -26,8 +26,11 @@ pub(crate) fn run(effort: Effort) -> Result<Report> {
 const ABOUT: &str = "An axum service that answers a small JSON over loopback, without a limit, \
     behind Tidegate's layer with three matching rules, and behind tower_governor with the same \
     three limits, which takes three layers, and with one; all with their headers. \
+    Ours are five fields in every response, theirs are two; `legacy` is the dialect that is most \
+    like theirs. What five fields cost that no limit is behind stands beside it: nobody who sends \
+    them can keep more than that. \
     Two of ours have a share with room for everybody, with the rules and alone. \
-    Driven by wrk with 50 connections on the same two cores. \
+    The service has the first core, and the load with 50 connections has the second. \
     In every round each runs in turn; \"of no limit\" is the median of the rounds' own ratios. \
     Below that, one decision in this process by a policy of ten rules and of ten thousand, \
     of which the same three match.";

@@ -46,7 +46,7 @@ const fn skip(program: &'static str, package: &'static str, why: &'static str) -
 }
 
 /// What only the measurement of the layer needs.
-const LOAD: [Need; 1] = [stop("wrk", "wrk", "it makes the load")];
+const LOAD: [Need; 1] = [stop("taskset", "util-linux", "it keeps a service on one core")];
 
 /// What only the measurement of the doors needs.
 const PEERS: [Need; 3] = [

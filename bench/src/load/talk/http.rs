@@ -8,7 +8,7 @@ use super::{Talk, shown};
 
 /// A request about a client, and what the body says when it passes.
 #[derive(Debug, Clone)]
-pub(in crate::doors) struct Http {
+pub(crate) struct Http {
     request: Pattern,
     passes: Finder<'static>,
     head_end: Finder<'static>,
@@ -19,13 +19,23 @@ pub(in crate::doors) struct Http {
 
 impl Http {
     /// `body` holds the gap once.
-    pub(in crate::doors) fn post(path: &str, body: &str, passes: &'static str) -> Self {
+    pub(crate) fn post(path: &str, body: &str, passes: &'static str) -> Self {
         let length = body.len();
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
              content-length: {length}\r\n\r\n{body}"
         );
         debug_assert!(body.contains(GAP), "a body about somebody");
+        Self::new(request, passes)
+    }
+
+    /// `path` holds the gap once.
+    pub(crate) fn get(path: &str, passes: &'static str) -> Self {
+        debug_assert!(path.contains(GAP), "a path about somebody");
+        Self::new(format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"), passes)
+    }
+
+    fn new(request: String, passes: &'static str) -> Self {
         Self {
             request: Pattern::new(request),
             passes: Finder::new(passes),

@@ -10,12 +10,12 @@ mod resp;
 
 use anyhow::Result;
 
-pub(super) use self::grpc::Grpc;
-pub(super) use self::http::Http;
-pub(super) use self::resp::Resp;
+pub(crate) use self::grpc::Grpc;
+pub(crate) use self::http::Http;
+pub(crate) use self::resp::Resp;
 
 /// One connection's side of a talk.
-pub(super) trait Talk {
+pub(crate) trait Talk {
     /// What comes before the first request.
     fn hello(&mut self, out: &mut Vec<u8>);
 
@@ -28,7 +28,7 @@ pub(super) trait Talk {
 }
 
 /// What starts a talk on a new connection.
-pub(super) type Start = Box<dyn Fn() -> Box<dyn Talk>>;
+pub(crate) type Start = Box<dyn Fn() -> Box<dyn Talk>>;
 
 /// The beginning of what was said, to be shown in an error.
 fn shown(bytes: &[u8]) -> String {

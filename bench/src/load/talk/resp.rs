@@ -8,7 +8,7 @@ use super::{Talk, shown};
 
 /// A command about a client, and what a reply that lets it pass looks like.
 #[derive(Debug, Clone)]
-pub(in crate::doors) struct Resp {
+pub(crate) struct Resp {
     command: Pattern,
     /// How every reply begins.
     begins: &'static [u8],
@@ -20,7 +20,7 @@ pub(in crate::doors) struct Resp {
 
 impl Resp {
     /// `words` hold the gap once.
-    pub(in crate::doors) fn new(words: &[&str], begins: &'static str, lines: usize) -> Self {
+    pub(crate) fn new(words: &[&str], begins: &'static str, lines: usize) -> Self {
         let said = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
         let command = format!("*{}\r\n{}", words.len(), said.collect::<String>());
         let begins = begins.as_bytes();

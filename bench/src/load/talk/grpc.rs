@@ -10,7 +10,7 @@ use super::{Talk, shown};
 
 /// Calls of one method about a client.
 #[derive(Debug, Clone)]
-pub(in crate::doors) struct Grpc {
+pub(crate) struct Grpc {
     /// Header fields that enter the connection's table.
     first_head: Vec<u8>,
     message: Pattern,
@@ -23,7 +23,7 @@ pub(in crate::doors) struct Grpc {
 
 impl Grpc {
     /// `message` is the request in Protocol Buffers' form, and holds the gap once.
-    pub(in crate::doors) fn new(path: &str, message: &[u8]) -> Self {
+    pub(crate) fn new(path: &str, message: &[u8]) -> Self {
         let length = u8::try_from(message.len()).expect("our messages are short");
         let framed = [&[0, 0, 0, 0, length], message].concat();
         Self {

@@ -2,7 +2,7 @@
 
 /// Bytes that differ only by seven digits.
 #[derive(Debug, Clone)]
-pub(in crate::doors) struct Pattern {
+pub(crate) struct Pattern {
     bytes: Vec<u8>,
     digits_at: usize,
 }
@@ -28,7 +28,7 @@ impl Pattern {
 }
 
 /// Stands where the digits go.
-pub(in crate::doors) const GAP: &str = "#######";
+pub(crate) const GAP: &str = "#######";
 
 #[cfg(test)]
 mod tests {

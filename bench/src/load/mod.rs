@@ -4,6 +4,9 @@
 //! `pace` asks when it is time to, answered or not, and counts from then on: a server that stands
 //! still is charged for all who would have come meanwhile.
 
+mod connection;
+pub(crate) mod talk;
+
 use std::collections::VecDeque;
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -14,24 +17,24 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use super::connection::{Connection, Scratch};
-use super::talk::Start;
+use self::connection::{Connection, Scratch};
+use self::talk::Start;
 use crate::histogram::Histogram;
 use crate::order::Random;
 use crate::timer;
 
 /// How many connections, and how much each has in flight.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    pub(super) connections: usize,
-    pub(super) in_flight: usize,
+pub(crate) struct Shape {
+    pub(crate) connections: usize,
+    pub(crate) in_flight: usize,
     /// Whether a connection asks again only when all is answered, as a pipeline does.
-    pub(super) in_step: bool,
+    pub(crate) in_step: bool,
 }
 
 /// About whom is asked.
 #[derive(Debug)]
-pub(super) enum Clients {
+pub(crate) enum Clients {
     /// Anyone of so many.
     Any(Random, u32),
     /// One after the other.
@@ -52,21 +55,21 @@ impl Clients {
 
 /// When to stop asking.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Until {
+pub(crate) enum Until {
     After(Duration),
     Asked(u64),
 }
 
 /// What came of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lap {
-    pub(super) replies: u64,
-    pub(super) wall: Duration,
+pub(crate) struct Lap {
+    pub(crate) replies: u64,
+    pub(crate) wall: Duration,
     /// Processor time of the load.
-    pub(super) cpu: Duration,
+    pub(crate) cpu: Duration,
 }
 
-pub(super) struct Load {
+pub(crate) struct Load {
     epoll: OwnedFd,
     connections: Vec<Connection>,
     shape: Shape,
@@ -75,7 +78,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn open(port: u16, shape: Shape, start: &Start) -> Result<Self> {
+    pub(crate) fn open(port: u16, shape: Shape, start: &Start) -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll")?;
         let mut connections = Vec::with_capacity(shape.connections);
         for place in 0..shape.connections {
@@ -88,7 +91,7 @@ impl Load {
     }
 
     /// Asks as fast as answers come, and returns when all is answered.
-    pub(super) fn saturate(&mut self, clients: &mut Clients, until: Until) -> Result<Lap> {
+    pub(crate) fn saturate(&mut self, clients: &mut Clients, until: Until) -> Result<Lap> {
         let (start, cpu) = (timer::now(), timer::own_cpu());
         let (mut asked, mut replies) = (0, 0);
         let most = if let Until::Asked(count) = until { count } else { u64::MAX };
@@ -111,7 +114,7 @@ impl Load {
     }
 
     /// Asks `rate` times a second for `time`: how long after it was due each was answered.
-    pub(super) fn pace(
+    pub(crate) fn pace(
         &mut self,
         clients: &mut Clients,
         rate: f64,
@@ -216,7 +219,7 @@ mod tests {
 
     use tidegate_testbed::Server;
 
-    use super::super::talk::Resp;
+    use super::talk::Resp;
     use super::*;
 
     fn pinging() -> Start {
