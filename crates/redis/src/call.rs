@@ -8,6 +8,7 @@ use crate::flat::{Flat, Sink};
 use crate::plan::{self, Does};
 use crate::rule::{FleetRule, Former, Place};
 use crate::script::{self, DECIDE, Form};
+use crate::store::FleetCharge;
 use crate::told::{Found, Told};
 use crate::wire::ScriptCall;
 
@@ -56,6 +57,19 @@ impl Request {
         self.does == other.does
             && self.limits.len() == other.limits.len()
             && self.limits.iter().zip(&other.limits).all(alike)
+    }
+
+    /// Whether it asks just this, by rules that never had another policy.
+    pub(crate) fn asks(&self, does: Does, charges: &[FleetCharge<'_>]) -> bool {
+        let alike = |(limit, charge): (&Limit, &FleetCharge<'_>)| {
+            limit.cost == charge.cost
+                && limit.formers == 0
+                && limit.rule.is(charge.rule)
+                && limit.place.is_of(charge.key)
+        };
+        self.does == does
+            && self.limits.len() == charges.len()
+            && self.limits.iter().zip(charges).all(alike)
     }
 
     /// Whether both are judged by one and the same key.

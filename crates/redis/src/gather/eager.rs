@@ -71,7 +71,8 @@ impl<F: Future> Future for Eager<'_, F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let polled = self.future.as_mut().poll(context);
         if polled.is_pending() && self.clock.now() < self.until {
-            context.waker().wake_by_ref();
+            // Polled again as soon as nothing else is ready, and the sockets were looked at.
+            let _ = pin!(tokio::task::yield_now()).poll(context);
         }
         polled
     }
