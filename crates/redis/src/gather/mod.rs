@@ -11,6 +11,7 @@ mod lane;
 mod party;
 mod trip;
 
+use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -168,7 +169,8 @@ impl Gather {
         // Whoever gives up while it is alone leaves its charge behind; a permit must come back.
         if !lends(&request) && lane.enter_alone(deadline, || self.clock.now())? {
             let turn = Turn::new(Arc::clone(self), Arc::clone(lane), 1);
-            return trip::alone(self, &turn.lane, &request, deadline).await;
+            // Large: those who wait need not carry it along.
+            return Box::pin(trip::alone(self, &turn.lane, &request, deadline)).await;
         }
         self.queue(lane, request, deadline)?.await
     }
@@ -365,6 +367,21 @@ impl Drop for Turn {
     }
 }
 
+/// Waits until all tasks have run that are ready now, on this thread. Unlike Tokio's own way to
+/// yield it does not look at the sockets first: nothing that comes in is of use before the next
+/// call is sent.
+async fn behind_others() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// Takes what waits for a server, call after call, until nothing does.
 async fn fly(mut turn: Turn) {
     turn.has_begun = true;
@@ -373,7 +390,7 @@ async fn fly(mut turn: Turn) {
     let mut outbox = Outbox::default();
     loop {
         // Everybody who is ready to ask does so first, and travels along.
-        tokio::task::yield_now().await;
+        behind_others().await;
         let Taken { portions, start } =
             lane.take_waiting(turn.away, gather.clock.now(), &mut outbox);
         turn.away = lane::count(&portions);

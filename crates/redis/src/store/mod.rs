@@ -243,7 +243,8 @@ impl RedisStore {
             return Ok(Judged::never());
         }
         let judged = if self.gather.wire().is_cluster() && 1 < request.limits.len() {
-            across::judge(self, does, request, deadline).await
+            // Large, and only in a cluster: all others need not carry it along.
+            Box::pin(across::judge(self, does, request, deadline)).await
         } else {
             self.ask(request, deadline).await.map(Judged::from)
         };
@@ -282,6 +283,16 @@ impl RedisStore {
         if !changed {
             return self.gather.ask(request, deadline).await;
         }
+        // Large, and seldom: all others need not carry it along.
+        Box::pin(self.reply_after_change(request, deadline)).await
+    }
+
+    /// The same for rules whose policies were others before.
+    async fn reply_after_change(
+        &self,
+        request: Request,
+        deadline: Tick,
+    ) -> Result<Reply, StoreError> {
         // Each round carries over all that it finds; only others who do the same cause another.
         for _ in 0..CARRIES_MAX {
             match self.gather.ask(request.clone(), deadline).await? {
