@@ -10,13 +10,13 @@ mod eager;
 mod lane;
 mod party;
 mod trip;
+mod wanted;
 
 use std::future::poll_fn;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
@@ -26,8 +26,9 @@ use tidegate_store::{Clock, SystemClock};
 use tokio::runtime::Handle;
 
 use self::lane::{Entry, Lane, Start, Taken};
-use self::party::{Outbox, Waiter};
+use self::party::Outbox;
 use self::trip::Trip;
+use self::wanted::{Wanted, answer_within};
 use crate::call::{Elsewhere, Renewed, Request};
 use crate::failure::StoreError;
 use crate::plan::Does;
@@ -227,7 +228,7 @@ impl Gather {
         // Calls in front are over by their own deadlines; only if those are later is ours watched.
         let within = entry.behind_slower.then(|| self.left(deadline));
         let gather = lends(entry.waiter.request()).then(|| Arc::clone(self));
-        answer_within(Wanted { gather, waiter: entry.waiter, is_heard: false }, within)
+        answer_within(Wanted::new(entry.waiter, gather), within)
     }
 
     /// Hashes what makes requests alike.
@@ -302,44 +303,6 @@ fn no_answer() -> Answer {
 
 fn lends(request: &Request) -> bool {
     request.limits.iter().any(|limit| limit.rule.policy().kind() == Kind::Concurrency)
-}
-
-/// An answer, or that there is none in time.
-async fn answer_within(wanted: Wanted, within: Option<Duration>) -> Answer {
-    let Some(within) = within else { return wanted.await };
-    // Seldom, and large: all others need not carry it along.
-    let answer = Box::pin(tokio::time::timeout(within, wanted)).await;
-    answer.unwrap_or_else(|_| Err(StoreError::Unknown("no answer within the deadline".into())))
-}
-
-/// An answer that is wanted. If that is a permit and it comes too late, it is given back.
-struct Wanted {
-    /// Only where permits are lent.
-    gather: Option<Arc<Gather>>,
-    waiter: Waiter,
-    is_heard: bool,
-}
-
-impl Future for Wanted {
-    type Output = Answer;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
-        let answer = ready!(Pin::new(&mut self.waiter).poll(context));
-        self.is_heard = true;
-        Poll::Ready(answer)
-    }
-}
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        if self.is_heard {
-            return;
-        }
-        // From here on, whoever answers it gives it back.
-        if let (Some(answer), Some(gather)) = (self.waiter.leave(), &self.gather) {
-            gather.give_back(self.waiter.request().clone(), answer);
-        }
-    }
 }
 
 /// A turn at a server. Whatever becomes of it, those who wait are taken over by another.
