@@ -8,6 +8,7 @@ use crate::flat::{Flat, Sink};
 use crate::plan::{self, Does};
 use crate::rule::{FleetRule, Former, Place};
 use crate::script::{self, DECIDE, Form};
+use crate::store::FleetCharge;
 use crate::told::{Found, Told};
 use crate::wire::ScriptCall;
 
@@ -56,6 +57,19 @@ impl Request {
         self.does == other.does
             && self.limits.len() == other.limits.len()
             && self.limits.iter().zip(&other.limits).all(alike)
+    }
+
+    /// Whether it asks just this, by rules that never had another policy.
+    pub(crate) fn asks(&self, does: Does, charges: &[FleetCharge<'_>]) -> bool {
+        let alike = |(limit, charge): (&Limit, &FleetCharge<'_>)| {
+            limit.cost == charge.cost
+                && limit.formers == 0
+                && limit.rule.is(charge.rule)
+                && limit.place.is_of(charge.key)
+        };
+        self.does == does
+            && self.limits.len() == charges.len()
+            && self.limits.iter().zip(charges).all(alike)
     }
 
     /// Whether both are judged by one and the same key.
@@ -138,10 +152,19 @@ fn simple<'a>(runs: &[Run<'a>]) -> Option<&'a Limit> {
 }
 
 fn simple_form(shape: Shape) -> Form {
-    if script::is_narrow(shape) { Form::NarrowLine } else { Form::Simple(shape) }
+    match shape {
+        Shape::Line(grains) if script::is_narrow(shape) => {
+            if script::is_whole(&grains) {
+                Form::WholeLine
+            } else {
+                Form::NarrowLine
+            }
+        }
+        _ => Form::Simple(shape),
+    }
 }
 
-/// What `simple.lua` and `narrow_line.lua` read.
+/// What `simple.lua`, `narrow_line.lua` and `whole_line.lua` read.
 fn write_simple(call: &mut ScriptCall, limit: &Limit, runs: &[Run<'_>]) {
     match limit.rule.policy().shape() {
         shape @ Shape::Line(grains) if script::is_narrow(shape) => {
@@ -244,21 +267,49 @@ pub(crate) fn read<'a>(
     reply: &Value,
 ) -> Result<(Tick, Vec<Outcome<'a>>), Garbled> {
     let Value::Array(items) = reply else { return Err(Garbled) };
+    if let Some(Value::BulkString(_)) = items.first() {
+        return read_short(runs, items);
+    }
     let mut items = items.iter();
     let now = u64::try_from(number(items.next())?).map_err(|_| Garbled)?;
     let mut outcomes = Vec::with_capacity(runs.len());
     for run in runs {
-        outcomes.push(outcome(run, &mut items)?);
+        let passed = number(items.next())?;
+        outcomes.push(outcome(run, passed, &mut items)?);
     }
     Ok((Tick::from_micros(now), outcomes))
 }
 
+/// The same of `whole_line.lua`: it says how many passed only if some did not.
+fn read_short<'a>(runs: &[Run<'a>], items: &[Value]) -> Result<(Tick, Vec<Outcome<'a>>), Garbled> {
+    let [seconds, ticks, items @ ..] = items else { return Err(Garbled) };
+    let now = decimal(seconds)?
+        .checked_mul(1_000_000)
+        .and_then(|it| it.checked_add(decimal(ticks).ok()?));
+    if items.len() != runs.len() {
+        return Err(Garbled);
+    }
+    let mut outcomes = Vec::with_capacity(runs.len());
+    for (run, item) in runs.iter().zip(items) {
+        let (passed, found) = match item {
+            Value::Array(pair) => match &pair[..] {
+                [Value::Int(passed), found] => (*passed, found),
+                _ => return Err(Garbled),
+            },
+            found => (run.count.into(), found),
+        };
+        outcomes.push(outcome(run, passed, &mut std::slice::from_ref(found).iter())?);
+    }
+    Ok((Tick::from_micros(now.ok_or(Garbled)?), outcomes))
+}
+
+/// What became of a run of which so many passed, limit by limit.
 fn outcome<'a>(
     run: &Run<'a>,
+    passed: i64,
     items: &mut std::slice::Iter<'_, Value>,
 ) -> Result<Outcome<'a>, Garbled> {
     let limits = &run.request.limits;
-    let passed = number(items.next())?;
     if passed == -2 {
         let texts: Result<Vec<&[u8]>, Garbled> =
             limits.iter().map(|_| bytes(items.next())).collect();
@@ -320,6 +371,10 @@ fn kept_elsewhere(limit: usize, text: &[u8]) -> Result<Option<Elsewhere>, Garble
 
 fn number(item: Option<&Value>) -> Result<i64, Garbled> {
     if let Some(Value::Int(number)) = item { Ok(*number) } else { Err(Garbled) }
+}
+
+fn decimal(item: &Value) -> Result<u64, Garbled> {
+    str::from_utf8(bytes(Some(item))?).ok().and_then(|text| text.parse().ok()).ok_or(Garbled)
 }
 
 fn bytes(item: Option<&Value>) -> Result<&[u8], Garbled> {

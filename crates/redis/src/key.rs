@@ -75,6 +75,11 @@ impl FleetKey {
     pub(crate) fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
+
+    /// The tenant and the text as they stand in names.
+    pub(crate) fn bytes(&self) -> (&[u8], &[u8]) {
+        (self.tag.as_bytes(), self.text().map_or(b"", str::as_bytes))
+    }
 }
 
 /// A tenant's name. Empty braces would choose no slot, so nothing is a mark that no text is.

@@ -65,13 +65,20 @@ pub(crate) fn write(args: &mut impl Sink, policy: &Policy, does: Does, cost: u32
     }
 }
 
-/// Writes the plan of a narrow line: the fields of `narrow_line.lua`.
+/// Writes the plan of a narrow line: the fields of `narrow_line.lua`, or of `whole_line.lua`.
 pub(crate) fn write_narrow(args: &mut impl Sink, grains: &Grains, cost: u32) {
+    // Whatever weighs more than a burst never passes; but its weight might need a word.
+    let cost = cost.min(grains.burst().saturating_add(1));
+    let is_whole = script::is_whole(grains);
     for [_, ticks, parts] in [weight(grains, cost), weight(grains, grains.burst())] {
         args.number(ticks);
-        args.number(parts);
+        if !is_whole {
+            args.number(parts);
+        }
     }
-    args.number(grains.tick());
+    if !is_whole {
+        args.number(grains.tick());
+    }
 }
 
 /// Writes the seven fields that a shape reads.

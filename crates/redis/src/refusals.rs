@@ -15,7 +15,6 @@ use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Span, Tick, Verdict};
 
 use crate::call::{Limit, Request};
-use crate::key::FleetKey;
 use crate::store::FleetCharge;
 use crate::told::{Answers, Found, One, Told};
 
@@ -100,7 +99,7 @@ impl Refusals {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let hash = self.hash(charges.iter().map(|charge| key_bytes(charge.key)));
+        let hash = self.hash(charges.iter().map(|charge| charge.key.bytes()));
         let shard = self.shard(hash);
         let refused = shard.get(&hash)?;
         let now = now();
@@ -235,11 +234,6 @@ impl Refused {
         }
         (together, answers)
     }
-}
-
-/// A key as it stands in the names of its places, behind the rule with its mark.
-fn key_bytes(key: &FleetKey) -> (&[u8], &[u8]) {
-    (key.tag().as_bytes(), key.text().map_or(b"", str::as_bytes))
 }
 
 fn remembers(request: &Request) -> bool {

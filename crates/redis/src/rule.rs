@@ -152,6 +152,11 @@ impl FleetRule {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// What tells it from other rules of this process, for as long as it is there.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// Where the state of `key` is kept.
     pub(crate) fn place(&self, prefix: &str, key: &FleetKey) -> Place {
         let tag = key.tag();

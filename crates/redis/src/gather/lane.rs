@@ -1,13 +1,12 @@
 //! The queue of one server, and whether it is asked at all.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Tick;
-use tokio::sync::oneshot;
 
-use super::Answer;
 use super::eager::{Eagerness, Waited};
+use super::party::{Outbox, Party, Portion, Waiter};
 use crate::breaker::{Breaker, Permission};
 use crate::call::Request;
 use crate::failure::StoreError;
@@ -16,37 +15,43 @@ use crate::failure::StoreError;
 const WAITING_MAX: usize = 16_384;
 /// The most requests in one call: a server is kept from others for half a millisecond at most.
 const CALL_MAX: usize = 128;
-/// From so many on, they are split over two calls: while one is decided there, the other's answers
-/// are handed out here.
+/// From so many on, they are split over several calls: while one is decided there, another's
+/// answers are handed out here.
 const SPLIT_FROM: usize = 16;
-/// The most calls that are under way to one server.
-const CALLS_MAX: u8 = 2;
-
-/// A request that waits, and who waits for it.
-pub(super) struct Job {
-    pub(super) request: Request,
-    pub(super) deadline: Tick,
-    pub(super) answer: oneshot::Sender<Answer>,
-}
+/// The most calls that are under way to one server: by many keys a call takes the server for longer
+/// than it takes us to hand out another's answers.
+const CALLS_MAX: usize = 2;
+/// The same where most requests are alike. That is so little work for the server that with two it
+/// would fall asleep between them, and waking it takes longer than all the rest.
+const CALLS_MAX_ALIKE: usize = 3;
+/// As many parties are found by what they ask; two that share a place are found one at a time.
+const PLACES: usize = 256;
 
 /// The queue of one server.
 pub(super) struct Lane {
     number: usize,
+    /// Whose turn it is to hand out answers and to send the next call.
+    hand: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
 struct State {
-    waiting: VecDeque<Job>,
+    parties: VecDeque<Arc<Party>>,
+    /// How many parties have ever left the queue: the number of the first that is there.
+    first: u64,
+    /// The number of the party that last came to each place; it may have left.
+    places: Box<[u64; PLACES]>,
+    /// How many wait, in all parties.
+    waiting: usize,
     /// How many are on the way who will see to what waits.
-    turns: u8,
+    turns: usize,
     /// How many requests are under way with them.
     away: usize,
     /// The latest deadline of all who are here, since nobody was.
     latest: Tick,
     eagerness: Eagerness,
-    /// Whether many are split over two calls. Not those that are alike: what the server has to do
-    /// for them is so little that a second call would take longer.
-    splits: bool,
+    /// How many calls many are split over.
+    calls_max: usize,
     breaker: Breaker,
 }
 
@@ -58,31 +63,35 @@ pub(super) enum Start {
 }
 
 /// What it means to have joined a queue.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Entry {
+    pub(super) waiter: Waiter,
     pub(super) start: Start,
     /// Whether somebody here has more time: who cannot wait for that has to watch the clock.
     pub(super) behind_slower: bool,
 }
 
-impl Job {
-    pub(super) fn new(request: Request, deadline: Tick, answer: oneshot::Sender<Answer>) -> Job {
-        Job { request, deadline, answer }
-    }
+/// What the next call takes.
+pub(super) struct Taken {
+    pub(super) portions: Vec<Portion>,
+    pub(super) start: Start,
 }
 
 impl Lane {
     pub(super) fn new(number: usize) -> Lane {
         let state = State {
-            waiting: VecDeque::new(),
+            parties: VecDeque::new(),
+            first: 1,
+            places: Box::new([0; PLACES]),
+            waiting: 0,
             turns: 0,
             away: 0,
             latest: Tick::default(),
             eagerness: Eagerness::default(),
-            splits: true,
+            calls_max: CALLS_MAX,
             breaker: Breaker::new(),
         };
-        Lane { number, state: Mutex::new(state) }
+        Lane { number, hand: tokio::sync::Mutex::default(), state: Mutex::new(state) }
     }
 
     pub(super) fn number(&self) -> usize {
@@ -94,7 +103,11 @@ impl Lane {
     }
 
     /// Takes the turn if nobody is there; then [`Lane::leave`] ends it.
-    pub(super) fn enter_alone(&self, deadline: Tick, now: Tick) -> Result<bool, StoreError> {
+    pub(super) fn enter_alone(
+        &self,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+    ) -> Result<bool, StoreError> {
         let mut state = self.lock();
         if 0 < state.turns {
             return Ok(false);
@@ -107,23 +120,51 @@ impl Lane {
     }
 
     /// Joins those who wait.
-    pub(super) fn enter(&self, job: Job, now: Tick) -> Result<Entry, StoreError> {
+    pub(super) fn enter(
+        &self,
+        hash: u64,
+        request: Request,
+        deadline: Tick,
+        now: impl FnOnce() -> Tick,
+    ) -> Result<Entry, StoreError> {
+        if let Some(entry) = self.join(hash, deadline, |other| other.is_like(&request)) {
+            return Ok(entry);
+        }
+        let (party, waiter) = Party::new(request, deadline);
         let mut state = self.lock();
         permit(&mut state.breaker, now)?;
-        if WAITING_MAX <= state.waiting.len() {
+        if WAITING_MAX <= state.waiting {
             return Err(StoreError::Busy);
         }
-        let behind_slower = job.deadline < state.latest;
-        state.latest = state.latest.max(job.deadline);
-        state.waiting.push_back(job);
-        Ok(Entry { start: state.start(), behind_slower })
+        state.add(hash, party);
+        Ok(state.entry(waiter, deadline))
+    }
+
+    /// Joins those who wait for the same, if there are any: that takes no request.
+    pub(super) fn join(
+        &self,
+        hash: u64,
+        deadline: Tick,
+        is_like: impl FnOnce(&Request) -> bool,
+    ) -> Option<Entry> {
+        let mut state = self.lock();
+        if !state.breaker.is_closed() || WAITING_MAX <= state.waiting {
+            return None;
+        }
+        let waiter = state.find(hash).filter(|party| is_like(&party.request))?.join(deadline)?;
+        Some(state.entry(waiter, deadline))
     }
 
     /// Refuses all who wait: there is nobody who could take them.
     pub(super) fn refuse_waiting(&self) {
-        let waiting = std::mem::take(&mut self.lock().waiting);
-        for job in waiting {
-            let _ = job.answer.send(Err(StoreError::NotCharged("the runtime has ended".into())));
+        let mut outbox = Outbox::default();
+        let mut state = self.lock();
+        let all = state.waiting;
+        let portions = state.take(all, Tick::default(), &mut outbox);
+        drop(state);
+        let ended = || Err(StoreError::NotCharged("the runtime has ended".into()));
+        for portion in portions {
+            portion.tell(&mut outbox, ended);
         }
     }
 
@@ -132,7 +173,7 @@ impl Lane {
         let mut state = self.lock();
         state.away -= away;
         state.turns -= 1;
-        if state.turns == 0 && state.waiting.is_empty() {
+        if state.turns == 0 && state.waiting == 0 {
             state.latest = Tick::default();
             // Had a probe been answered, the breaker would know.
             state.breaker.give_up_probe();
@@ -142,17 +183,16 @@ impl Lane {
 
     /// What the next call takes of those that wait; `back` are back from the last one. Who has
     /// waited for too long is refused.
-    pub(super) fn take_waiting(&self, back: usize, now: Tick) -> (Vec<Job>, Start) {
+    pub(super) fn take_waiting(&self, back: usize, now: Tick, outbox: &mut Outbox) -> Taken {
         let mut state = self.lock();
         state.away -= back;
-        let all = state.waiting.len() + state.away;
-        // With many about, half of them: the other half goes with the other call.
-        let share = if state.splits && SPLIT_FROM <= all { all.div_ceil(2) } else { all };
-        let some = share.min(CALL_MAX).min(state.waiting.len());
-        let jobs: Vec<Job> = state.waiting.drain(..some).collect();
-        let jobs: Vec<Job> = jobs.into_iter().filter_map(|job| in_time(job, now)).collect();
-        state.away += jobs.len();
-        (jobs, state.start())
+        let all = state.waiting + state.away;
+        // With many about, only some of them: the others go with the other calls.
+        let share = if SPLIT_FROM <= all { all.div_ceil(state.calls_max) } else { all };
+        let some = share.min(CALL_MAX).min(state.waiting);
+        let portions = state.take(some, now, outbox);
+        state.away += count(&portions);
+        Taken { portions, start: state.start() }
     }
 
     /// Whether to wait eagerly for the next call of many.
@@ -164,7 +204,12 @@ impl Lane {
     pub(super) fn learn(&self, waited: Waited, are_alike: bool) {
         let mut state = self.lock();
         state.eagerness.learn(waited);
-        state.splits = !are_alike;
+        state.calls_max = if are_alike { CALLS_MAX_ALIKE } else { CALLS_MAX };
+    }
+
+    /// Waits for its turn to hand out answers.
+    pub(super) async fn hand(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.hand.lock().await
     }
 
     /// Tells the breaker how a call went; says whether it has opened.
@@ -185,146 +230,256 @@ impl Lane {
 impl State {
     /// Counts in another turn if one is needed: for the first that waits, or for many.
     fn start(&mut self) -> Start {
-        let is_first = self.turns == 0 && !self.waiting.is_empty();
-        let has_room = self.turns < CALLS_MAX && self.splits;
-        let are_many = has_room && SPLIT_FROM <= self.waiting.len();
+        let is_first = self.turns == 0 && 0 < self.waiting;
+        let are_many = self.turns < self.calls_max && SPLIT_FROM <= self.waiting;
         if !is_first && !are_many {
             return Start::NotNeeded;
         }
         self.turns += 1;
         Start::Needed
     }
+
+    /// Counts in one who waits now.
+    fn entry(&mut self, waiter: Waiter, deadline: Tick) -> Entry {
+        self.waiting += 1;
+        let behind_slower = deadline < self.latest;
+        self.latest = self.latest.max(deadline);
+        Entry { waiter, start: self.start(), behind_slower }
+    }
+
+    /// Puts a party at the end of the queue, to be found by its hash.
+    fn add(&mut self, hash: u64, party: Arc<Party>) {
+        self.places[place(hash)] = self.first + self.parties.len() as u64;
+        self.parties.push_back(party);
+    }
+
+    /// The party that came last to the place of that hash, if it is still here.
+    fn find(&self, hash: u64) -> Option<&Arc<Party>> {
+        let index = self.places[place(hash)].checked_sub(self.first)?;
+        self.parties.get(usize::try_from(index).ok()?)
+    }
+
+    /// Takes the next `some` that wait.
+    fn take(&mut self, mut some: usize, now: Tick, outbox: &mut Outbox) -> Vec<Portion> {
+        let mut portions = Vec::with_capacity(some.min(self.parties.len()));
+        self.waiting -= some;
+        while 0 < some
+            && let Some(party) = self.parties.front()
+        {
+            let (portion, is_last) = party.take(some, now, outbox);
+            some -= portion.seats();
+            if is_last {
+                self.parties.pop_front();
+                self.first += 1;
+            }
+            // All of them may have gone away, or be late.
+            if 0 < portion.count() {
+                portions.push(portion);
+            }
+        }
+        portions
+    }
+}
+
+fn place(hash: u64) -> usize {
+    usize::try_from(hash % PLACES as u64).unwrap_or(0)
+}
+
+/// How many requests there are in these portions.
+pub(super) fn count(portions: &[Portion]) -> usize {
+    portions.iter().map(|portion| portion.count() as usize).sum()
 }
 
 /// Asks the breaker. A probe is one request among all: whoever comes next is refused until it is
 /// answered, so it travels alone.
-fn permit(breaker: &mut Breaker, now: Tick) -> Result<(), StoreError> {
-    match breaker.permit(now) {
+fn permit(breaker: &mut Breaker, now: impl FnOnce() -> Tick) -> Result<(), StoreError> {
+    if breaker.is_closed() {
+        return Ok(());
+    }
+    match breaker.permit(now()) {
         Permission::Ask | Permission::Probe => Ok(()),
         Permission::Refused { retry_after } => Err(StoreError::Resting { retry_after }),
     }
-}
-
-/// Refuses a job that has waited for too long; it was never sent.
-fn in_time(job: Job, now: Tick) -> Option<Job> {
-    if now < job.deadline {
-        return Some(job);
-    }
-    let late = StoreError::NotCharged("it was not sent within its deadline".into());
-    let _ = job.answer.send(Err(late));
-    None
 }
 
 #[cfg(test)]
 mod tests {
     use smallvec::SmallVec;
     use tidegate_core::Span;
-    use tokio::sync::oneshot::Receiver;
 
     use super::*;
+    use crate::gather::party::tests::sample;
     use crate::plan::Does;
 
     fn at(millis: u32) -> Tick {
         Tick::from_micros(1_000_000).after(Span::from_millis(millis))
     }
 
-    fn job(deadline: Tick) -> (Job, Receiver<Answer>) {
-        let request = Request { does: Does::Peek, slot: 0, limits: SmallVec::new() };
-        let (answer, answered) = oneshot::channel();
-        (Job::new(request, deadline, answer), answered)
+    /// Requests of different numbers are not alike.
+    fn request(number: u32) -> Request {
+        let does = Does::Renew { at: Tick::from_micros(number.into()) };
+        Request { does, slot: 0, limits: SmallVec::new() }
     }
 
-    /// Has `count` join, and says how often somebody had to be started.
-    fn enter(lane: &Lane, count: usize) -> usize {
-        let start = |_| lane.enter(job(at(20)).0, at(0)).unwrap().start;
-        { 0..count }.map(start).filter(|start| *start == Start::Needed).count()
+    /// A lane, and all who wait in it.
+    struct Stand {
+        lane: Lane,
+        waiters: Vec<Waiter>,
+        entered: u32,
+        alike: Request,
+    }
+
+    impl Stand {
+        fn new() -> Stand {
+            Stand { lane: Lane::new(0), waiters: Vec::new(), entered: 0, alike: sample() }
+        }
+
+        fn enter_alone(&self, deadline: Tick, now: Tick) -> Result<bool, StoreError> {
+            self.lane.enter_alone(deadline, || now)
+        }
+
+        /// Has one join that is like no other.
+        fn enter_one(&mut self, deadline: Tick, now: Tick) -> Result<Entered, StoreError> {
+            self.entered += 1;
+            let (hash, request) = (self.entered.into(), request(self.entered));
+            let entry = self.lane.enter(hash, request, deadline, || now)?;
+            self.waiters.push(entry.waiter);
+            Ok(Entered { start: entry.start, behind_slower: entry.behind_slower })
+        }
+
+        /// Has `count` join, and says how often somebody had to be started.
+        fn enter(&mut self, count: usize) -> usize {
+            let starts = (0..count).map(|_| self.enter_one(at(20), at(0)).unwrap().start);
+            starts.filter(|start| *start == Start::Needed).count()
+        }
+
+        /// The same, all alike.
+        fn enter_alike(&mut self, count: usize) -> usize {
+            let mut started = 0;
+            for _ in 0..count {
+                let entry = self.lane.enter(7, self.alike.clone(), at(20), || at(0)).unwrap();
+                started += usize::from(entry.start == Start::Needed);
+                self.waiters.push(entry.waiter);
+            }
+            started
+        }
+
+        /// How many are taken, in how many portions, and whether somebody is to be started.
+        fn take(&self, back: usize, now: Tick) -> (usize, usize, Start) {
+            let Taken { portions, start } =
+                self.lane.take_waiting(back, now, &mut Outbox::default());
+            (count(&portions), portions.len(), start)
+        }
+    }
+
+    #[derive(Debug, PartialEq)]
+    struct Entered {
+        start: Start,
+        behind_slower: bool,
     }
 
     #[test]
     fn whoever_comes_first_goes_alone_and_others_wait_for_it() {
-        let lane = Lane::new(0);
-        assert!(lane.enter_alone(at(20), at(0)).unwrap());
-        assert!(!lane.enter_alone(at(20), at(0)).unwrap());
-        assert_eq!(enter(&lane, 3), 0);
-        assert_eq!(lane.leave(1), Start::Needed);
-        let (jobs, start) = lane.take_waiting(0, at(0));
-        assert_eq!((jobs.len(), start), (3, Start::NotNeeded));
-        assert_eq!(lane.leave(3), Start::NotNeeded);
-        assert!(lane.enter_alone(at(20), at(0)).unwrap());
+        let mut stand = Stand::new();
+        assert!(stand.enter_alone(at(20), at(0)).unwrap());
+        assert!(!stand.enter_alone(at(20), at(0)).unwrap());
+        assert_eq!(stand.enter(3), 0);
+        assert_eq!(stand.lane.leave(1), Start::Needed);
+        assert_eq!(stand.take(0, at(0)), (3, 3, Start::NotNeeded));
+        assert_eq!(stand.lane.leave(3), Start::NotNeeded);
+        assert!(stand.enter_alone(at(20), at(0)).unwrap());
     }
 
     #[test]
     fn many_are_split_over_two_calls_and_never_over_three() {
-        let lane = Lane::new(0);
-        assert!(lane.enter_alone(at(20), at(0)).unwrap());
-        assert_eq!(enter(&lane, 63), 1);
+        let mut stand = Stand::new();
+        assert!(stand.enter_alone(at(20), at(0)).unwrap());
+        assert_eq!(stand.enter(63), 1);
         // 63 wait and one is away: half of 64 go now, the others with the next.
-        let (jobs, start) = lane.take_waiting(0, at(0));
-        assert_eq!((jobs.len(), start), (32, Start::NotNeeded));
-        assert_eq!(lane.leave(1), Start::Needed);
-        assert_eq!(lane.take_waiting(0, at(0)).0.len(), 31);
-        assert_eq!(enter(&lane, 100), 0);
+        assert_eq!(stand.take(0, at(0)), (32, 32, Start::NotNeeded));
+        assert_eq!(stand.lane.leave(1), Start::Needed);
+        assert_eq!(stand.take(0, at(0)).0, 31);
+        assert_eq!(stand.enter(100), 0);
     }
 
     #[test]
-    fn those_that_are_alike_are_not_split() {
-        let lane = Lane::new(0);
-        lane.learn(Waited::InTime, true);
-        assert!(lane.enter_alone(at(20), at(0)).unwrap());
-        assert_eq!(enter(&lane, 63), 0);
-        assert_eq!(lane.leave(1), Start::Needed);
-        assert_eq!(lane.take_waiting(0, at(0)).0.len(), 63);
-        lane.learn(Waited::InTime, false);
-        assert_eq!(enter(&lane, 16), 1);
+    fn those_that_are_alike_are_one_portion_and_split_over_three_calls() {
+        let mut stand = Stand::new();
+        stand.lane.learn(Waited::InTime, true);
+        assert_eq!(stand.enter_alike(64), 3);
+        assert_eq!(stand.take(0, at(0)), (22, 1, Start::NotNeeded));
+        assert_eq!(stand.take(0, at(0)).0, 22);
+        assert_eq!(stand.take(0, at(0)).0, 20);
+        // All of the first call ask again: the next takes them and nobody else.
+        assert_eq!(stand.enter_alike(22), 0);
+        assert_eq!(stand.take(22, at(0)), (22, 1, Start::NotNeeded));
+        stand.lane.learn(Waited::InTime, false);
+        assert_eq!(stand.enter(64), 0);
+        assert_eq!(stand.take(22, at(0)).0, 53);
+    }
+
+    #[test]
+    fn whoever_asks_the_same_as_one_that_waits_joins_it() {
+        let mut stand = Stand::new();
+        assert!(stand.lane.join(7, at(20), |_| true).is_none());
+        stand.enter(1);
+        stand.enter_alike(1);
+        stand.enter(1);
+        assert!(stand.lane.join(7, at(20), |_| false).is_none());
+        let entry = stand.lane.join(7, at(20), |other| other.is_like(&stand.alike)).unwrap();
+        assert_eq!(stand.take(0, at(0)), (4, 3, Start::NotNeeded));
+        // What has left is not found any more.
+        drop(entry);
+        assert!(stand.lane.join(7, at(20), |_| true).is_none());
     }
 
     #[test]
     fn a_call_takes_no_more_than_its_bound_and_a_queue_no_more_than_its_own() {
-        let lane = Lane::new(0);
-        assert!(lane.enter_alone(at(20), at(0)).unwrap());
-        enter(&lane, WAITING_MAX);
-        assert_eq!(lane.enter(job(at(20)).0, at(0)), Err(StoreError::Busy));
-        assert_eq!(lane.take_waiting(0, at(0)).0.len(), CALL_MAX);
-        assert_eq!(enter(&lane, CALL_MAX), 0);
+        let mut stand = Stand::new();
+        assert!(stand.enter_alone(at(20), at(0)).unwrap());
+        stand.enter(WAITING_MAX - 1);
+        stand.enter_alike(1);
+        assert_eq!(stand.enter_one(at(20), at(0)), Err(StoreError::Busy));
+        assert!(stand.lane.join(7, at(20), |_| true).is_none());
+        assert_eq!(stand.take(0, at(0)).0, CALL_MAX);
+        assert_eq!(stand.enter(CALL_MAX), 0);
     }
 
     #[test]
-    fn who_has_waited_for_too_long_is_refused_and_never_sent() {
-        let lane = Lane::new(0);
-        let (overdue, mut answered) = job(at(20));
-        assert!(!lane.enter(overdue, at(0)).unwrap().behind_slower);
-        lane.enter(job(at(30)).0, at(10)).unwrap();
-        assert_eq!(lane.take_waiting(0, at(20)).0.len(), 1);
-        assert!(matches!(answered.try_recv(), Ok(Err(StoreError::NotCharged(_)))));
+    fn who_has_waited_for_too_long_is_never_sent() {
+        let mut stand = Stand::new();
+        assert!(!stand.enter_one(at(20), at(0)).unwrap().behind_slower);
+        stand.enter_one(at(30), at(10)).unwrap();
+        assert_eq!(stand.take(0, at(20)), (1, 1, Start::NotNeeded));
     }
 
     #[test]
     fn who_comes_behind_somebody_with_more_time_is_told() {
-        let lane = Lane::new(0);
-        assert!(lane.enter_alone(at(1_000), at(0)).unwrap());
-        assert!(lane.enter(job(at(20)).0, at(0)).unwrap().behind_slower);
-        lane.take_waiting(0, at(0));
-        assert_eq!(lane.leave(2), Start::NotNeeded);
+        let mut stand = Stand::new();
+        assert!(stand.enter_alone(at(1_000), at(0)).unwrap());
+        assert!(stand.enter_one(at(20), at(0)).unwrap().behind_slower);
+        stand.take(0, at(0));
+        assert_eq!(stand.lane.leave(2), Start::NotNeeded);
         // Nobody is here any more: whoever comes now waits for nobody.
-        assert!(lane.enter_alone(at(20), at(0)).unwrap());
-        assert!(!lane.enter(job(at(21)).0, at(1)).unwrap().behind_slower);
+        assert!(stand.enter_alone(at(20), at(0)).unwrap());
+        assert!(!stand.enter_one(at(21), at(1)).unwrap().behind_slower);
     }
 
     #[test]
     fn a_server_that_fails_is_left_alone() {
-        let lane = Lane::new(0);
-        let failures: Vec<bool> = (0..3).map(|_| lane.note(true, at(0), 0)).collect();
+        let mut stand = Stand::new();
+        let failures: Vec<bool> = (0..3).map(|_| stand.lane.note(true, at(0), 0)).collect();
         assert_eq!(failures, [false, false, true]);
         let resting = Err(StoreError::Resting { retry_after: Span::from_millis(50) });
-        assert_eq!(lane.enter_alone(at(20), at(0)), resting);
-        assert!(matches!(lane.enter(job(at(20)).0, at(0)), Err(StoreError::Resting { .. })));
+        assert_eq!(stand.enter_alone(at(20), at(0)), resting);
+        assert!(matches!(stand.enter_one(at(20), at(0)), Err(StoreError::Resting { .. })));
         // One may find out; if it goes away without an answer, the next may.
-        assert!(lane.enter_alone(at(20), at(50)).unwrap());
-        assert!(lane.enter(job(at(70)).0, at(50)).is_err());
-        assert_eq!(lane.leave(1), Start::NotNeeded);
-        assert!(lane.enter_alone(at(20), at(51)).unwrap());
-        assert!(!lane.note(false, at(52), 0));
-        assert_eq!(lane.leave(1), Start::NotNeeded);
-        assert!(lane.is_asked());
+        assert!(stand.enter_alone(at(20), at(50)).unwrap());
+        assert!(stand.enter_one(at(70), at(50)).is_err());
+        assert_eq!(stand.lane.leave(1), Start::NotNeeded);
+        assert!(stand.enter_alone(at(20), at(51)).unwrap());
+        assert!(!stand.lane.note(false, at(52), 0));
+        assert_eq!(stand.lane.leave(1), Start::NotNeeded);
+        assert!(stand.lane.is_asked());
     }
 }

@@ -8,11 +8,15 @@
 
 mod eager;
 mod lane;
+mod party;
 mod trip;
+mod wanted;
 
-use std::hash::BuildHasher;
+use std::future::poll_fn;
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
@@ -20,17 +24,20 @@ use redis::Value;
 use tidegate_core::{Kind, Span, Tick, Verdict};
 use tidegate_store::{Clock, SystemClock};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 
-use self::lane::{Job, Lane, Start};
+use self::lane::{Entry, Lane, Start, Taken};
+use self::party::Outbox;
 use self::trip::Trip;
+use self::wanted::{Wanted, answer_within};
 use crate::call::{Elsewhere, Renewed, Request};
 use crate::failure::StoreError;
 use crate::plan::Does;
 use crate::refusals::Refusals;
+use crate::rule::FleetRule;
+use crate::store::FleetCharge;
 use crate::tally::Tally;
 use crate::told::Answers;
-use crate::wire::{CallError, ScriptCall, Wire};
+use crate::wire::{CallError, LANES_MAX, ScriptCall, Wire};
 
 /// What became of a request.
 #[derive(Debug)]
@@ -56,7 +63,8 @@ pub(crate) type Answer = Result<Reply, StoreError>;
 /// The queues of all servers.
 pub(crate) struct Gather {
     wire: Wire,
-    lanes: RwLock<Vec<Arc<Lane>>>,
+    /// Filled as they are needed, and never emptied: found without a lock.
+    lanes: Box<[OnceLock<Arc<Lane>>]>,
     clock: SystemClock,
     /// A clock that scripts are told instead of asking their server's; for tests.
     judged_by: Option<Arc<dyn Clock>>,
@@ -76,9 +84,10 @@ pub(crate) struct Setup {
 
 impl Gather {
     pub(crate) fn new(wire: Wire, setup: Setup) -> Gather {
+        let lanes_max = if wire.is_cluster() { LANES_MAX } else { 1 };
         Gather {
             wire,
-            lanes: RwLock::default(),
+            lanes: (0..lanes_max).map(|_| OnceLock::new()).collect(),
             clock: SystemClock::new(),
             judged_by: setup.judged_by,
             slack_millis: setup.slack_millis,
@@ -99,8 +108,7 @@ impl Gather {
 
     /// How many servers are left alone just now.
     pub(crate) fn resting(&self) -> usize {
-        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
-        lanes.iter().filter(|lane| !lane.is_asked()).count()
+        self.lanes.iter().filter_map(OnceLock::get).filter(|lane| !lane.is_asked()).count()
     }
 
     /// Sends calls, and counts how long that takes.
@@ -160,13 +168,12 @@ impl Gather {
     pub(crate) async fn ask(self: &Arc<Self>, request: Request, deadline: Tick) -> Answer {
         let lane = self.lane(self.wire.lane_of(request.slot));
         // Whoever gives up while it is alone leaves its charge behind; a permit must come back.
-        if !lends(&request) && lane.enter_alone(deadline, self.clock.now())? {
-            let turn = Turn::new(Arc::clone(self), lane, 1);
-            let trip = Trip { gather: self, lane: &turn.lane };
-            let mut answers = trip.take(std::slice::from_ref(&request), deadline).await;
-            return answers.pop().unwrap_or_else(no_answer);
+        if !lends(&request) && lane.enter_alone(deadline, || self.clock.now())? {
+            let turn = Turn::new(Arc::clone(self), Arc::clone(lane), 1);
+            // Large: those who wait need not carry it along.
+            return Box::pin(trip::alone(self, &turn.lane, &request, deadline)).await;
         }
-        self.queue(&lane, request, deadline)?.await
+        self.queue(lane, request, deadline)?.await
     }
 
     /// The same, to be waited for later.
@@ -175,31 +182,70 @@ impl Gather {
         request: Request,
         deadline: Tick,
     ) -> Result<impl Future<Output = Answer> + use<>, StoreError> {
-        let lane = self.lane(self.wire.lane_of(request.slot));
-        self.queue(&lane, request, deadline)
+        self.queue(self.lane(self.wire.lane_of(request.slot)), request, deadline)
     }
 
-    /// Puts a request into the queue of its server, and sees to it that somebody takes it. A permit
-    /// is given back if whoever wanted it has gone away meanwhile.
+    /// Has somebody else's request answer this one too, if one waits that asks just the same.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        does: Does,
+        charges: &[FleetCharge<'_>],
+        deadline: Tick,
+    ) -> Option<impl Future<Output = Answer> + use<>> {
+        let is_settled = |charge: &FleetCharge<'_>| charge.rule.formers().is_empty();
+        if self.wire.is_cluster() || !charges.iter().all(is_settled) {
+            return None;
+        }
+        let lane = self.lane(self.wire.lane_of(0));
+        let asked = charges.iter().map(|it| (it.rule, it.key.bytes(), it.cost));
+        let hash = self.hash(does, asked);
+        let entry = lane.join(hash, deadline, |request| request.asks(does, charges))?;
+        Some(self.wanted(lane, entry, deadline))
+    }
+
+    /// Puts a request into the queue of its server, and sees to it that somebody takes it.
     fn queue(
         self: &Arc<Self>,
         lane: &Arc<Lane>,
         request: Request,
         deadline: Tick,
     ) -> Result<impl Future<Output = Answer> + use<>, StoreError> {
-        let permit = lends(&request).then(|| (Arc::clone(self), request.clone()));
-        let (answer, answered) = oneshot::channel();
-        let within = self.join(lane, Job::new(request, deadline, answer))?;
-        Ok(Wanted { permit, answered }.heard(within))
+        let asked = request.limits.iter().map(|it| (&it.rule, it.place.key(), it.cost));
+        let hash = self.hash(request.does, asked);
+        let entry = lane.enter(hash, request, deadline, || self.clock.now())?;
+        Ok(self.wanted(lane, entry, deadline))
     }
 
-    /// Joins a queue; says how long to wait, if that is to be watched.
-    fn join(self: &Arc<Self>, lane: &Arc<Lane>, job: Job) -> Result<Option<Duration>, StoreError> {
-        let (deadline, now) = (job.deadline, self.clock.now());
-        let entry = lane.enter(job, now)?;
+    /// The answer to whoever has entered. A permit is given back if whoever wanted it has gone away
+    /// meanwhile.
+    fn wanted(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        entry: Entry,
+        deadline: Tick,
+    ) -> impl Future<Output = Answer> + use<> {
         self.start(lane, entry.start);
         // Calls in front are over by their own deadlines; only if those are later is ours watched.
-        Ok(entry.behind_slower.then(|| Duration::from(deadline.since(now))))
+        let within = entry.behind_slower.then(|| self.left(deadline));
+        let gather = lends(entry.waiter.request()).then(|| Arc::clone(self));
+        answer_within(Wanted::new(entry.waiter, gather), within)
+    }
+
+    /// Hashes what makes requests alike.
+    fn hash<'a>(
+        &self,
+        does: Does,
+        limits: impl Iterator<Item = (&'a FleetRule, (&'a [u8], &'a [u8]), u32)>,
+    ) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        does.hash(&mut hasher);
+        for (rule, (tag, text), cost) in limits {
+            hasher.write_usize(rule.address());
+            hasher.write(tag);
+            hasher.write(text);
+            hasher.write_u32(cost);
+        }
+        hasher.finish()
     }
 
     /// Starts somebody who takes what waits, if that is needed.
@@ -215,16 +261,9 @@ impl Gather {
         }
     }
 
-    fn lane(&self, number: usize) -> Arc<Lane> {
-        if let Some(lane) = self.lanes.read().unwrap_or_else(PoisonError::into_inner).get(number) {
-            return Arc::clone(lane);
-        }
-        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
-        while lanes.len() <= number {
-            let number = lanes.len();
-            lanes.push(Arc::new(Lane::new(number)));
-        }
-        Arc::clone(&lanes[number])
+    fn lane(&self, number: usize) -> &Arc<Lane> {
+        // The wire has no more lanes than there are here.
+        self.lanes[number].get_or_init(|| Arc::new(Lane::new(number)))
     }
 
     /// Learns by how much the server's clock is ahead of ours.
@@ -266,46 +305,6 @@ fn lends(request: &Request) -> bool {
     request.limits.iter().any(|limit| limit.rule.policy().kind() == Kind::Concurrency)
 }
 
-/// An answer, or that there is none in time.
-async fn answer_within(
-    answered: impl Future<Output = Result<Answer, oneshot::error::RecvError>>,
-    within: Option<Duration>,
-) -> Answer {
-    let Some(within) = within else { return answered.await.unwrap_or_else(|_| no_answer()) };
-    match tokio::time::timeout(within, answered).await {
-        Ok(answer) => answer.unwrap_or_else(|_| no_answer()),
-        Err(_) => Err(StoreError::Unknown("no answer within the deadline".into())),
-    }
-}
-
-/// An answer that is wanted. If that is a permit and it comes too late, it is given back.
-struct Wanted {
-    permit: Option<(Arc<Gather>, Request)>,
-    answered: oneshot::Receiver<Answer>,
-}
-
-impl Wanted {
-    async fn heard(mut self, within: Option<Duration>) -> Answer {
-        let answer = answer_within(&mut self.answered, within).await;
-        if answer.is_ok() {
-            self.permit.take();
-        }
-        answer
-    }
-}
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        // From here on, sending it fails, and whoever sends it gives it back.
-        self.answered.close();
-        if let (Some((gather, request)), Ok(answer)) =
-            (self.permit.take(), self.answered.try_recv())
-        {
-            gather.give_back(request, answer);
-        }
-    }
-}
-
 /// A turn at a server. Whatever becomes of it, those who wait are taken over by another.
 struct Turn {
     gather: Arc<Gather>,
@@ -331,27 +330,42 @@ impl Drop for Turn {
     }
 }
 
+/// Waits until all tasks have run that are ready now, on this thread. Unlike Tokio's own way to
+/// yield it does not look at the sockets first: nothing that comes in is of use before the next
+/// call is sent.
+async fn behind_others() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// Takes what waits for a server, call after call, until nothing does.
 async fn fly(mut turn: Turn) {
     turn.has_begun = true;
+    let (gather, lane) = (Arc::clone(&turn.gather), Arc::clone(&turn.lane));
+    let mut trip = Trip::begin(&gather, &lane).await;
+    let mut outbox = Outbox::default();
     loop {
         // Everybody who is ready to ask does so first, and travels along.
-        tokio::task::yield_now().await;
-        let Turn { gather, lane, away, .. } = &mut turn;
-        let (jobs, start) = lane.take_waiting(*away, gather.clock.now());
-        *away = jobs.len();
-        gather.start(lane, start);
-        if jobs.is_empty() {
+        behind_others().await;
+        let Taken { portions, start } =
+            lane.take_waiting(turn.away, gather.clock.now(), &mut outbox);
+        turn.away = lane::count(&portions);
+        gather.start(&lane, start);
+        if portions.is_empty() {
             break;
         }
-        let deadline = jobs.iter().map(|job| job.deadline).min().unwrap_or_default();
-        let (requests, waiting): (Vec<Request>, Vec<oneshot::Sender<Answer>>) =
-            jobs.into_iter().map(|job| (job.request, job.answer)).unzip();
-        let answers = Trip { gather, lane }.take(&requests, deadline).await;
-        for ((request, waiting), answer) in requests.into_iter().zip(waiting).zip(answers) {
-            if let Err(unheard) = waiting.send(answer) {
-                gather.give_back(request, unheard);
-            }
+        trip.take(&portions, &mut outbox).await;
+        drop(portions);
+        outbox.wake();
+        for (party, unheard) in outbox.unheard.drain(..) {
+            gather.give_back(party.request.clone(), unheard);
         }
     }
 }

@@ -1,13 +1,16 @@
 //! One trip to a server and back: requests become calls, replies become answers.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 
-use foldhash::fast::RandomState;
 use tidegate_core::Tick;
+use tokio::sync::MutexGuard;
 
-use super::eager::eagerly;
-use super::lane::Lane;
+use super::eager::{Waited, eagerly};
+use super::lane::{Lane, count};
+use super::party::{Outbox, Portion};
 use super::{Answer, Decided, Gather, Reply};
 use crate::call::{self, Outcome, Request, Run};
 use crate::failure::StoreError;
@@ -16,162 +19,170 @@ use crate::refusals::When;
 use crate::told;
 use crate::wire::{CallError, ScriptCall};
 
-/// A trip to one server.
+/// Trips to one server, one after another.
 pub(super) struct Trip<'a> {
-    pub(super) gather: &'a Gather,
-    pub(super) lane: &'a Lane,
+    gather: &'a Gather,
+    lane: &'a Lane,
+    /// Held from when an answer is there until the next call is sent.
+    ///
+    /// Two calls that were answered together would otherwise be sent together, and so be answered
+    /// together again: the server would wait for us, and we for it, ever after. This way the server
+    /// has the one while the other's answers are handed out.
+    hand: Option<MutexGuard<'a, ()>>,
 }
 
-/// One call of a script: requests that are alike are one group.
+/// One call of a script: these portions.
 struct Call {
     slot: u16,
-    groups: Vec<Group>,
-    /// The requests, by their places: each with its group.
-    members: Vec<(usize, usize)>,
+    portions: Range<usize>,
 }
 
-/// Requests that are alike: the place of the first, and how many they are.
-struct Group {
-    first: usize,
-    count: u32,
-    /// How many one count may stand for.
-    most: u32,
+/// The reply to a call, and the ticks here between which it was made.
+struct Heard<'a> {
+    reply: &'a redis::Value,
+    sent: Tick,
+    received: Tick,
 }
 
-impl Trip<'_> {
-    /// Has `requests` decided before `deadline`, and answers each.
-    pub(super) async fn take(&self, requests: &[Request], deadline: Tick) -> Vec<Answer> {
-        if let [request] = requests {
-            return vec![self.take_one(request, deadline).await];
-        }
-        let mut answers: Vec<Option<Answer>> = Vec::new();
-        answers.resize_with(requests.len(), || None);
-        let mut calls = self.calls(requests);
+impl<'a> Trip<'a> {
+    /// Begins when nobody else hands out answers.
+    pub(super) async fn begin(gather: &'a Gather, lane: &'a Lane) -> Trip<'a> {
+        Trip { gather, lane, hand: Some(lane.hand().await) }
+    }
+
+    /// Has all requests decided before the earliest deadline, and answers each.
+    pub(super) async fn take(&mut self, portions: &[Portion], outbox: &mut Outbox) {
+        let deadline = portions.iter().map(Portion::deadline).min().unwrap_or_default();
+        let mut calls = self.calls(portions);
         let mut is_out = false;
         while !calls.is_empty() {
-            let (results, sent, received) = self.run(requests, &calls, deadline).await;
+            let (results, sent, received) = self.run(portions, &calls, deadline).await;
             let mut again = Vec::new();
             for (call, result) in calls.into_iter().zip(results) {
+                let portions = &portions[call.portions.clone()];
                 match result {
-                    Ok(reply) => self.read(requests, &call, (&reply, sent, received), &mut answers),
+                    Ok(reply) => {
+                        self.read(portions, &Heard { reply: &reply, sent, received }, outbox);
+                    }
                     // A full server takes no charge, but still refuses: each is asked by itself.
-                    Err(error) if error.is_full() && 1 < call.groups.len() => {
-                        again.extend(call.apart(requests));
+                    Err(error) if error.is_full() && 1 < portions.len() => {
+                        again.extend(call.apart());
                     }
                     Err(error) => {
                         is_out |= error.is_outage();
-                        call.refuse(&StoreError::from(&error), &mut answers);
+                        refuse(portions, &StoreError::from(&error), outbox);
                     }
                 }
             }
             calls = again;
         }
         self.gather.note(self.lane, is_out);
-        answers.into_iter().map(|answer| answer.unwrap_or_else(super::no_answer)).collect()
-    }
-
-    /// The same for one request: the way of whoever asks alone, without a list of anything.
-    async fn take_one(&self, request: &Request, deadline: Tick) -> Answer {
-        let gather = self.gather;
-        let runs = [Run { request, count: 1 }];
-        let now = gather.judged_by.as_ref().map(|clock| clock.now());
-        let call = call::write(&runs, request.slot, now, gather.slack_millis);
-        let sent = gather.now();
-        let result = gather.run(self.lane.number(), vec![call], deadline).await.pop();
-        let received = gather.now();
-        let is_outage = matches!(&result, Some(Err(error)) if error.is_outage());
-        gather.note(self.lane, is_outage);
-        let reply = match result {
-            None => return super::no_answer(),
-            Some(Err(error)) => return Err(StoreError::from(&error)),
-            Some(Ok(reply)) => reply,
-        };
-        let Ok((judged, mut outcomes)) = call::read(&runs, &reply) else { return garbled() };
-        let Some(outcome) = outcomes.pop() else { return garbled() };
-        gather.learn(judged, received);
-        Teller { outcome, told: 0 }.next(gather, request, When { judged, sent, received })
     }
 
     /// Sends all calls in one write; the replies, and the ticks between which they were made.
     async fn run(
-        &self,
-        requests: &[Request],
+        &mut self,
+        portions: &[Portion],
         calls: &[Call],
         deadline: Tick,
     ) -> (Vec<Result<redis::Value, CallError>>, Tick, Tick) {
-        let gather = self.gather;
-        let scripts = calls.iter().map(|call| self.script(requests, call)).collect();
+        let (gather, lane) = (self.gather, self.lane);
+        let scripts = calls.iter().map(|call| self.script(portions, call)).collect();
         let sent = gather.now();
-        let run = gather.run(self.lane.number(), scripts, deadline);
-        let (results, waited) =
-            eagerly(run, requests.len(), self.lane.eagerness(), gather.clock).await;
-        self.lane.learn(waited, are_alike(calls, requests.len()));
-        (results, sent, gather.now())
+        let mut run = pin!(gather.run(lane.number(), scripts, deadline));
+        let begun = poll_once(run.as_mut()).await;
+        // They are with the connection now.
+        self.hand = None;
+        let (results, waited) = match begun {
+            Poll::Ready(results) => (results, Waited::Asleep),
+            Poll::Pending => eagerly(run, count(portions), lane.eagerness(), gather.clock).await,
+        };
+        let received = gather.now();
+        lane.learn(waited, are_alike(portions));
+        self.hand = Some(lane.hand().await);
+        (results, sent, received)
     }
 
-    fn script(&self, requests: &[Request], call: &Call) -> ScriptCall {
+    fn script(&self, portions: &[Portion], call: &Call) -> ScriptCall {
         let now = self.gather.judged_by.as_ref().map(|clock| clock.now());
-        call::write(&call.runs(requests), call.slot, now, self.gather.slack_millis)
+        let runs = runs(&portions[call.portions.clone()]);
+        call::write(&runs, call.slot, now, self.gather.slack_millis)
     }
 
-    /// One call for all; in a cluster one for each group, because a call with several keys cannot
+    /// One call for all; in a cluster one for each portion, because a call with several keys cannot
     /// be answered while their slot moves.
-    fn calls(&self, requests: &[Request]) -> Vec<Call> {
-        let call = self.grouped(requests);
-        if self.gather.wire.is_cluster() { call.apart(requests) } else { vec![call] }
-    }
-
-    /// One call of all requests: what is alike is one group.
-    fn grouped(&self, requests: &[Request]) -> Call {
-        let members = Vec::with_capacity(requests.len());
-        let mut call = Call { slot: 0, groups: Vec::new(), members };
-        let hasher = &self.gather.hasher;
-        let mut known: HashMap<u64, usize, RandomState> =
-            HashMap::with_capacity_and_hasher(requests.len(), hasher.clone());
-        for (place, request) in requests.iter().enumerate() {
-            let hash = hasher.hash_one(Alike(request));
-            let group = known.get(&hash).copied().filter(|&group| {
-                let Group { first, count, most } = call.groups[group];
-                count < most && requests[first].is_like(request)
-            });
-            let group = group.unwrap_or_else(|| {
-                known.insert(hash, call.groups.len());
-                call.groups.push(Group { first: place, count: 0, most: request.most_alike() });
-                call.groups.len() - 1
-            });
-            call.groups[group].count += 1;
-            call.members.push((place, group));
+    fn calls(&self, portions: &[Portion]) -> Vec<Call> {
+        if !self.gather.wire.is_cluster() {
+            return vec![Call { slot: 0, portions: 0..portions.len() }];
         }
-        call
+        let alone = |(place, portion): (usize, &Portion)| Call {
+            slot: portion.request().slot,
+            portions: place..place + 1,
+        };
+        portions.iter().enumerate().map(alone).collect()
     }
 
     /// Tells every request of a call what its reply means.
-    fn read(
-        &self,
-        requests: &[Request],
-        call: &Call,
-        (reply, sent, received): (&redis::Value, Tick, Tick),
-        answers: &mut [Option<Answer>],
-    ) {
-        let Ok((judged, outcomes)) = call::read(&call.runs(requests), reply) else {
-            for &(place, _) in &call.members {
-                answers[place] = Some(garbled());
+    fn read(&self, portions: &[Portion], heard: &Heard<'_>, outbox: &mut Outbox) {
+        let Ok((judged, outcomes)) = call::read(&runs(portions), heard.reply) else {
+            for portion in portions {
+                portion.tell(outbox, garbled);
             }
             return;
         };
-        self.gather.learn(judged, received);
-        let when = When { judged, sent, received };
-        let mut tellers: Vec<Teller<'_>> =
-            outcomes.into_iter().map(|outcome| Teller { outcome, told: 0 }).collect();
-        for &(place, group) in &call.members {
-            answers[place] = Some(tellers[group].next(self.gather, &requests[place], when));
+        self.gather.learn(judged, heard.received);
+        let when = When { judged, sent: heard.sent, received: heard.received };
+        for (portion, outcome) in portions.iter().zip(outcomes) {
+            let mut teller = Teller { outcome, told: 0 };
+            portion.tell(outbox, || teller.next(self.gather, portion.request(), when));
         }
     }
 }
 
+/// The same for one request: the way of whoever asks alone, without a list of anything.
+pub(super) async fn alone(
+    gather: &Gather,
+    lane: &Lane,
+    request: &Request,
+    deadline: Tick,
+) -> Answer {
+    let runs = [Run { request, count: 1 }];
+    let now = gather.judged_by.as_ref().map(|clock| clock.now());
+    let call = call::write(&runs, request.slot, now, gather.slack_millis);
+    let sent = gather.now();
+    let result = gather.run(lane.number(), vec![call], deadline).await.pop();
+    let received = gather.now();
+    let is_outage = matches!(&result, Some(Err(error)) if error.is_outage());
+    gather.note(lane, is_outage);
+    let reply = match result {
+        None => return super::no_answer(),
+        Some(Err(error)) => return Err(StoreError::from(&error)),
+        Some(Ok(reply)) => reply,
+    };
+    let Ok((judged, mut outcomes)) = call::read(&runs, &reply) else { return garbled() };
+    let Some(outcome) = outcomes.pop() else { return garbled() };
+    gather.learn(judged, received);
+    Teller { outcome, told: 0 }.next(gather, request, When { judged, sent, received })
+}
+
+/// Polls a future once, and says what came of it.
+async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
+
 /// Whether a few keys are all that many requests ask about.
-fn are_alike(calls: &[Call], requests: usize) -> bool {
-    calls.iter().map(|call| call.groups.len()).sum::<usize>() * 4 <= requests
+fn are_alike(portions: &[Portion]) -> bool {
+    portions.len() * 4 <= count(portions)
+}
+
+fn runs(portions: &[Portion]) -> Vec<Run<'_>> {
+    portions.iter().map(Portion::run).collect()
+}
+
+fn refuse(portions: &[Portion], error: &StoreError, outbox: &mut Outbox) {
+    for portion in portions {
+        portion.tell(outbox, || Err(error.clone()));
+    }
 }
 
 fn garbled() -> Answer {
@@ -215,41 +226,9 @@ impl Teller<'_> {
 }
 
 impl Call {
-    fn runs<'a>(&self, requests: &'a [Request]) -> Vec<Run<'a>> {
-        let run = |group: &Group| Run { request: &requests[group.first], count: group.count };
-        self.groups.iter().map(run).collect()
-    }
-
-    /// A call for each group.
-    fn apart(self, requests: &[Request]) -> Vec<Call> {
-        let alone = |group: Group| Call {
-            slot: requests[group.first].slot,
-            groups: vec![group],
-            members: Vec::new(),
-        };
-        let mut calls: Vec<Call> = self.groups.into_iter().map(alone).collect();
-        for (place, group) in self.members {
-            calls[group].members.push((place, 0));
-        }
-        calls
-    }
-
-    fn refuse(&self, error: &StoreError, answers: &mut [Option<Answer>]) {
-        for &(place, _) in &self.members {
-            answers[place] = Some(Err(error.clone()));
-        }
-    }
-}
-
-/// Hashes what makes requests alike.
-struct Alike<'a>(&'a Request);
-
-impl Hash for Alike<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.does.hash(state);
-        for limit in &self.0.limits {
-            limit.place.name.hash(state);
-            limit.cost.hash(state);
-        }
+    /// A call for each portion.
+    fn apart(self) -> impl Iterator<Item = Call> {
+        let slot = self.slot;
+        self.portions.map(move |place| Call { slot, portions: place..place + 1 })
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use tidegate_core::Shape;
+use tidegate_core::{Grains, Shape};
 
 use crate::wire::Script;
 
@@ -16,6 +16,7 @@ use crate::wire::Script;
 /// longer to begin than to decide. So each call is sent the shortest that will do.
 #[derive(Debug)]
 pub(crate) struct Decide {
+    whole_line: Script,
     narrow_line: Script,
     simple: [Script; 4],
     by_shape: [Script; 4],
@@ -25,7 +26,9 @@ pub(crate) struct Decide {
 /// What kind of call it is: what the script has to know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
-    /// Requests that differ in their keys only, by one line that is narrow.
+    /// Requests that differ in their keys only, by one line that is narrow and of whole ticks.
+    WholeLine,
+    /// The same by one line that is narrow.
     NarrowLine,
     /// The same by one policy of this shape.
     Simple(Shape),
@@ -37,6 +40,7 @@ pub(crate) enum Form {
 
 /// Decides many requests in one call.
 pub(crate) static DECIDE: LazyLock<Decide> = LazyLock::new(|| Decide {
+    whole_line: Script::new(include_str!("whole_line.lua")),
     narrow_line: Script::new(concat!(include_str!("clock.lua"), include_str!("narrow_line.lua"))),
     simple: [1, 2, 3, 4].map(|number| Script::new(simple_text(number))),
     by_shape: [1, 2, 3, 4].map(|number| Script::new(text(&[number]))),
@@ -64,6 +68,7 @@ const SHAPES: [(&str, &str); 4] = [
 impl Decide {
     pub(crate) fn script(&self, form: Form) -> &Script {
         match form {
+            Form::WholeLine => &self.whole_line,
             Form::NarrowLine => &self.narrow_line,
             Form::Simple(shape) => &self.simple[number(shape) - 1],
             Form::Of(shape) => &self.by_shape[number(shape) - 1],
@@ -88,6 +93,11 @@ pub(crate) fn is_narrow(shape: Shape) -> bool {
     // A burst that takes 35 years to refill: with any clock until 2076 that is below a word.
     let refill = u128::from(grains.burst()) * u128::from(grains.cell()) / u128::from(grains.tick());
     grains.tick() <= 1_000 && refill < 1 << 50
+}
+
+/// Whether such a line has no parts of ticks at all.
+pub(crate) fn is_whole(grains: &Grains) -> bool {
+    grains.tick() == 1
 }
 
 /// A script for simple calls by one shape.

@@ -1,6 +1,7 @@
 //! The store: decisions by scripts, where the whole fleet sees them.
 
 mod across;
+mod batch;
 mod build;
 mod carry;
 mod factor;
@@ -17,7 +18,7 @@ pub use self::judged::Judged;
 use crate::call::{Limit, Limits, Request};
 use crate::error::ConnectError;
 use crate::failure::StoreError;
-use crate::gather::{Answer, Decided, Gather, Reply};
+use crate::gather::{Decided, Gather, Reply};
 use crate::health::Health;
 use crate::key::FleetKey;
 use crate::plan::Does;
@@ -65,9 +66,6 @@ pub struct FleetCharge<'a> {
 impl RedisStore {
     /// The most limits that one request is judged by.
     pub const LIMITS_MAX: usize = LIMITS_MAX;
-
-    /// The most requests of a batch that are on their way at a time.
-    pub(crate) const BATCH_MAX: usize = 1_024;
 
     /// Connects to `url`, with everything else as it usually is.
     pub async fn connect(url: &str) -> Result<RedisStore, ConnectError> {
@@ -145,23 +143,6 @@ impl RedisStore {
     ) -> Result<Decision, StoreError> {
         let judged = self.peek_all(&[FleetCharge { rule, key, cost }]).await?;
         Ok(judged.into_first().decision)
-    }
-
-    /// Decides many requests, each by itself, in as few calls as they fit.
-    pub async fn decide_batch(
-        &self,
-        charges: &[FleetCharge<'_>],
-    ) -> Vec<Result<Decision, StoreError>> {
-        let mut decisions = Vec::with_capacity(charges.len());
-        for charges in charges.chunks(RedisStore::BATCH_MAX) {
-            let deadline = self.deadline();
-            let flying: Vec<_> = charges.iter().map(|it| self.send(it, deadline)).collect();
-            for flight in flying {
-                let judged = self.land(flight, deadline).await;
-                decisions.push(judged.map(|judged| judged.into_first().decision));
-            }
-        }
-        decisions
     }
 
     /// Gives back what was charged: never above full, never into another window.
@@ -253,12 +234,17 @@ impl RedisStore {
         {
             return Ok(refused);
         }
+        if let Some(answer) = self.gather.join(does, charges, deadline) {
+            let judged = answer.await.and_then(decided).map(Judged::from);
+            return self.gather.tally().hears(judged);
+        }
         let request = self.request(does, charges);
         if request.names_one_twice() {
             return Ok(Judged::never());
         }
         let judged = if self.gather.wire().is_cluster() && 1 < request.limits.len() {
-            across::judge(self, does, request, deadline).await
+            // Large, and only in a cluster: all others need not carry it along.
+            Box::pin(across::judge(self, does, request, deadline)).await
         } else {
             self.ask(request, deadline).await.map(Judged::from)
         };
@@ -288,10 +274,7 @@ impl RedisStore {
 
     /// Has Redis decide, and carries states over from former policies as it finds them.
     async fn ask(&self, request: Request, deadline: Tick) -> Result<Decided, StoreError> {
-        match self.reply(request, deadline).await? {
-            Reply::Decided(decided) => Ok(decided),
-            Reply::Elsewhere { .. } | Reply::Renewed(_) => Err(no_decision()),
-        }
+        self.reply(request, deadline).await.and_then(decided)
     }
 
     /// The same for anything that is to be done there.
@@ -300,6 +283,16 @@ impl RedisStore {
         if !changed {
             return self.gather.ask(request, deadline).await;
         }
+        // Large, and seldom: all others need not carry it along.
+        Box::pin(self.reply_after_change(request, deadline)).await
+    }
+
+    /// The same for rules whose policies were others before.
+    async fn reply_after_change(
+        &self,
+        request: Request,
+        deadline: Tick,
+    ) -> Result<Reply, StoreError> {
         // Each round carries over all that it finds; only others who do the same cause another.
         for _ in 0..CARRIES_MAX {
             match self.gather.ask(request.clone(), deadline).await? {
@@ -310,55 +303,6 @@ impl RedisStore {
             }
         }
         Err(StoreError::NotCharged("others change the same key all the time".into()))
-    }
-
-    /// Sends one of many, or answers it at once.
-    pub(crate) fn send(
-        &self,
-        charge: &FleetCharge<'_>,
-        deadline: Tick,
-    ) -> Flying<impl Future<Output = Answer> + use<>> {
-        let charge = std::slice::from_ref(charge);
-        if let Some(refused) = self.remembered(charge) {
-            return Flying::Judged(Ok(refused));
-        }
-        let request = self.request(Does::Decide, charge);
-        match self.gather.submit(request.clone(), deadline) {
-            Ok(answer) => Flying::Asked(request, answer),
-            Err(error) => Flying::Judged(Err(error)),
-        }
-    }
-
-    /// Waits for one of many.
-    pub(crate) async fn land(
-        &self,
-        flight: Flying<impl Future<Output = Answer>>,
-        deadline: Tick,
-    ) -> Result<Judged, StoreError> {
-        let judged = match flight {
-            Flying::Judged(judged) => judged,
-            Flying::Asked(request, answer) => {
-                self.landed(request, answer.await, deadline).await.map(Judged::from)
-            }
-        };
-        self.gather.tally().hears(judged)
-    }
-
-    /// What an answer means; states that are elsewhere are carried over, and it is asked again.
-    async fn landed(
-        &self,
-        request: Request,
-        answer: Answer,
-        deadline: Tick,
-    ) -> Result<Decided, StoreError> {
-        match answer? {
-            Reply::Decided(decided) => Ok(decided),
-            Reply::Elsewhere { judged, kept } => {
-                self.carry(&request, (judged, kept), deadline).await?;
-                self.ask(request, deadline).await
-            }
-            Reply::Renewed(_) => Err(no_decision()),
-        }
     }
 
     fn request(&self, does: Does, charges: &[FleetCharge<'_>]) -> Request {
@@ -377,10 +321,11 @@ impl RedisStore {
     }
 }
 
-/// One of many: on its way, or judged already.
-pub(crate) enum Flying<F> {
-    Asked(Request, F),
-    Judged(Result<Judged, StoreError>),
+fn decided(reply: Reply) -> Result<Decided, StoreError> {
+    match reply {
+        Reply::Decided(decided) => Ok(decided),
+        Reply::Elsewhere { .. } | Reply::Renewed(_) => Err(no_decision()),
+    }
 }
 
 /// An answer to something else than was asked.

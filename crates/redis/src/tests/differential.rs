@@ -261,6 +261,26 @@ impl Trace {
     }
 }
 
+/// A script that has no words must not take a weight for what is left of it without them.
+#[test]
+fn what_weighs_more_than_a_burst_never_passes_however_much_it_is() {
+    let mut bench = Bench::start(Flavor::Redis);
+    for cells in [1, 7] {
+        let quota = Quota::new(cells, Span::from_secs(600)).burst(2);
+        let policy = Policy::new(Kind::Gcra, quota).unwrap();
+        let tidegate_core::Shape::Line(grains) = policy.shape() else { panic!("a line") };
+        let burst = 2 * grains.cell() / grains.tick();
+        let left = |cost: &u32| u64::from(*cost) * grains.cell() / grains.tick() % (1 << 52);
+        let cost = (3..u32::MAX).find(|cost| left(cost) <= burst).unwrap();
+        let trace = Trace::new(FleetRule::new("r", policy), &format!("{cells}"));
+        for cost in [3, cost, u32::MAX] {
+            let step = Step { count: 1, ..trace.step(Does::Decide, cost, &mut Rng::new(1)) };
+            let outcome = bench.decide(&[step.run()], Tick::from_micros(START)).remove(0);
+            assert!(matches!(outcome, Outcome::Decided { passed: 0, .. }), "{cost} {outcome:?}");
+        }
+    }
+}
+
 /// Past 32,768 events a log keeps those of one short while together; so does the script.
 #[test]
 fn long_logs_are_merged_alike() {

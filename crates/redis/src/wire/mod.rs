@@ -36,6 +36,7 @@ use self::link::Task;
 pub(crate) use self::refusal::{CallError, Refusal};
 pub(crate) use self::script::{Script, ScriptCall, slot_of};
 use self::sentinel::Sentinels;
+pub(crate) use self::shared::LANES_MAX;
 use self::shared::Shared;
 use self::slots::Slots;
 use crate::error::ConnectError;
