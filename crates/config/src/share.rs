@@ -71,8 +71,14 @@ pub struct Sharing<'f> {
     pub cost: u32,
     /// Whether the response may change what it costs.
     pub is_open: bool,
-    /// The longest that it waits: the share's time, or its caller's if that is shorter.
-    pub wait: Span,
+}
+
+impl Sharing<'_> {
+    /// The longest that it waits: the share's time, or its caller's if that is shorter. Most do
+    /// not wait at all, so it is only looked up when it is asked for.
+    pub fn wait(&self, facts: &Facts<'_, '_>) -> Span {
+        facts.request.patience().map_or(self.share.wait, |it| it.min(self.share.wait))
+    }
 }
 
 impl Share {
@@ -163,7 +169,6 @@ impl Rules {
         if cost == 0 {
             return None;
         }
-        let wait = facts.request.patience().map_or(share.wait, |it| it.min(share.wait));
         Some(Sharing {
             share,
             number,
@@ -172,7 +177,6 @@ impl Rules {
             class: share.class(facts),
             cost: cost.min(share.capacity.whole()),
             is_open: route_cost.is_some_and(crate::cost::Cost::is_by_response),
-            wait,
         })
     }
 

@@ -85,19 +85,25 @@ impl<'a> Ask<'a> {
         Acquire::new(self.queue.shared.clone(), self.wanted(within.into()))
     }
 
-    /// Asks now, without waiting to be polled: where there is room, there is nothing to await.
+    /// Asks now, without waiting to be polled: where there is room, there is nothing to await, and
+    /// nobody is asked how long it may take.
     ///
     /// ```
+    /// use tidegate_core::Span;
     /// use tidegate_fair::{Begun, FairQueue};
     ///
     /// let queue = FairQueue::in_flight(1).build();
-    /// let Begun::Now(Ok(permit)) = queue.of("acme").begin(std::time::Duration::ZERO) else {
+    /// let Begun::Now(Ok(permit)) = queue.of("acme").begin(|| Span::ZERO) else {
     ///     panic!("there is a place");
     /// };
     /// # drop(permit);
     /// ```
-    pub fn begin(self, within: impl Into<Span>) -> Begun {
-        Begun::new(&self.queue.shared, self.wanted(within.into()))
+    pub fn begin(self, within: impl FnOnce() -> Span) -> Begun {
+        let shared = &self.queue.shared;
+        match shared.start_at_once(self.wanted(Span::ZERO)) {
+            Some(permit) => Begun::Now(Ok(permit)),
+            None => Begun::new(shared, self.wanted(within())),
+        }
     }
 
     fn wanted(&self, within: Span) -> Wanted {

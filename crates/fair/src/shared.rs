@@ -15,6 +15,7 @@ use tidegate_core::{Policy, Span, Tick};
 use tidegate_store::{Clock, WakeId};
 
 use crate::build::NotARate;
+use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::resource::Resource;
 use crate::slot::{Grant, Outcome, Slot};
@@ -119,6 +120,17 @@ impl Shared {
         })
     }
 
+    /// A place at once, if nobody is before it and there is room.
+    pub(crate) fn start_at_once(self: &Arc<Shared>, wanted: Wanted) -> Option<Permit> {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        let Wanted { path, class, cost, .. } = wanted;
+        let request = Request { path, class, cost: cost.max(1), deadline: now };
+        let grant = state.start_at_once(request, now)?;
+        drop(state);
+        Some(Permit::new(Arc::clone(self), grant))
+    }
+
     /// Asks for a turn within `within`. `waker` is woken if that is later.
     pub(crate) fn ask(&self, wanted: Wanted, waker: &Waker) -> Asked {
         let mut state = self.lock();
@@ -130,9 +142,7 @@ impl Shared {
             let refused = Refused { reason: Reason::TooWide, retry_after: None };
             return Asked::Now(Outcome::Refused(refused));
         }
-        if state.queue.is_empty()
-            && let Some(grant) = state.start_at_once(request, now)
-        {
+        if let Some(grant) = state.start_at_once(request, now) {
             return Asked::Now(Outcome::Started(grant));
         }
         let earliest = state.resource.earliest(request.cost, now);
@@ -284,6 +294,9 @@ impl Shared {
 impl State {
     /// For one that nobody is before, if there is room. The queue keeps the books all the same.
     fn start_at_once(&mut self, request: Request, now: Tick) -> Option<Grant> {
+        if !self.queue.is_empty() {
+            return None;
+        }
         let room = self.resource.room(now);
         if room.free < request.cost {
             return None;

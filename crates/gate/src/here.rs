@@ -60,6 +60,10 @@ impl Gate {
     ) -> Box<Admission> {
         // Where it will stay: it is too large to be moved about.
         let mut admission = Box::new(self.unasked(generation, facts.now()));
+        if generation.rules.rules().is_empty() {
+            admission.route_cost = generation.rules.route_cost(facts);
+            return admission;
+        }
         let mut found = Found { places: Places::new(), shadow: Vec::new(), is_too_long: false };
         let outline = generation.rules.walk(facts, |planned| {
             if planned.is_shadow {

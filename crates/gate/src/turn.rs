@@ -80,8 +80,9 @@ impl Generation {
         route_cost: Option<usize>,
         patience: Patience,
     ) -> Option<Asking> {
-        let (ask, within, terms) = self.ask(facts, route_cost, patience)?;
-        Some(Asking { acquire: ask.acquire(within), terms })
+        let sharing = self.rules.sharing(facts, route_cost)?;
+        let (ask, terms) = self.ask(&sharing)?;
+        Some(Asking { acquire: ask.acquire(patience.of(&sharing, facts)), terms })
     }
 
     /// The turn that a request has to ask for, if a share is for it: asked for now.
@@ -91,27 +92,27 @@ impl Generation {
         route_cost: Option<usize>,
         patience: Patience,
     ) -> Option<(Begun, Terms)> {
-        let (ask, within, terms) = self.ask(facts, route_cost, patience)?;
-        Some((ask.begin(within), terms))
+        let sharing = self.rules.sharing(facts, route_cost)?;
+        let (ask, terms) = self.ask(&sharing)?;
+        Some((ask.begin(|| patience.of(&sharing, facts)), terms))
     }
 
-    /// Whose turn it is, how long that may take, and what for.
-    fn ask(
-        &self,
-        facts: &Facts<'_, '_>,
-        route_cost: Option<usize>,
-        patience: Patience,
-    ) -> Option<(Ask<'_>, Span, Terms)> {
-        let sharing = self.rules.sharing(facts, route_cost)?;
+    /// Whose turn it is, and what for.
+    fn ask(&self, sharing: &Sharing<'_>) -> Option<(Ask<'_>, Terms)> {
         let queue = self.shares.queue(sharing.number)?;
-        let within = if patience == Patience::None { Span::ZERO } else { sharing.wait };
-        let Sharing { number: share, cost, is_open, .. } = sharing;
+        let Sharing { number: share, cost, is_open, .. } = *sharing;
         let mut names = sharing.names.iter();
         let outermost = names.next().map_or(&[][..], |name| name);
         let ask = queue.of(outermost).weight(sharing.weight.get());
         let ask = names.fold(ask, |ask, name| ask.then(&name[..]));
         let terms = Terms { share, cost, is_open, wait: sharing.share.wait() };
-        Some((ask.class(sharing.class).cost(cost), within, terms))
+        Some((ask.class(sharing.class).cost(cost), terms))
+    }
+}
+
+impl Patience {
+    fn of(self, sharing: &Sharing<'_>, facts: &Facts<'_, '_>) -> Span {
+        if self == Patience::None { Span::ZERO } else { sharing.wait(facts) }
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) fn run(path: &Path, line: &str, args: &Args, says: &mut Says) -> Resu
         identities: identities(&rules, &facts),
         tier: rules.tier(&facts).map(str::to_owned),
         rows: rules.explain(&facts).iter().flat_map(|it| rows(&rules, it, now)).collect(),
-        share: rules.sharing_of(&facts).map(|sharing| shared(&rules, &sharing)),
+        share: rules.sharing_of(&facts).map(|sharing| shared(&rules, &facts, &sharing)),
         admission: &admission,
     };
     if says.is_json() {
@@ -143,7 +143,7 @@ fn identities(rules: &Rules, facts: &Facts<'_, '_>) -> Vec<(String, Vec<String>)
     identities.map(shown).collect()
 }
 
-fn shared(rules: &Rules, sharing: &Sharing<'_>) -> Shared {
+fn shared(rules: &Rules, facts: &Facts<'_, '_>, sharing: &Sharing<'_>) -> Shared {
     let name = |parts: &tidegate_config::Parts<'_>| {
         let shown: Vec<String> = parts.iter().map(|part| rules.shown(part)).collect();
         shown.join(" + ")
@@ -159,7 +159,7 @@ fn shared(rules: &Rules, sharing: &Sharing<'_>) -> Shared {
             Class::Low => "low",
         },
         cost: sharing.cost,
-        wait: sharing.wait,
+        wait: sharing.wait(facts),
     }
 }
 
