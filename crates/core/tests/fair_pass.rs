@@ -61,7 +61,7 @@ impl Both {
         if self.out.is_empty() {
             return;
         }
-        let at = rng.below(self.out.len() as u64) as usize;
+        let at = usize::try_from(rng.below(self.out.len() as u64)).unwrap();
         let (short, long, cost) = self.out.swap_remove(at);
         let actual = if rng.below(4) == 0 { rng.below_u32(cost.saturating_mul(2)) } else { cost };
         self.short.complete(short, actual);
@@ -115,7 +115,7 @@ fn nobody_can_tell_which_way_a_request_went_that_nobody_was_before() {
             let path = path(&mut rng);
             match rng.below(8) {
                 0 | 1 => {
-                    let class = Class::ALL[rng.below(4) as usize];
+                    let class = Class::ALL[usize::try_from(rng.below(4)).unwrap()];
                     let deadline =
                         Tick::from_micros((now.get() + rng.below(300)).saturating_sub(4));
                     let request =

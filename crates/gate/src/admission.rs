@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_config::Outline;
+use tidegate_config::{Outline, Plan};
 use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
 use tidegate_store::{By, Key};
 
@@ -123,6 +123,29 @@ impl Judged {
 }
 
 impl Admission {
+    /// An admission before anything has been said of it.
+    pub(crate) fn new(generation: &Arc<Lease>, now: Tick) -> Admission {
+        Admission {
+            generation: Arc::clone(generation),
+            now,
+            verdict: Verdict::Allow,
+            reason: Reason::Judged,
+            stopped_by: None,
+            route_cost: None,
+            by: By::Store,
+            each: SmallVec::new(),
+            is_waiting: false,
+            turn: None,
+        }
+    }
+
+    /// What a plan says before any limit is asked.
+    pub(crate) fn planned(generation: &Arc<Lease>, plan: &Plan<'_>, now: Tick) -> Admission {
+        let mut admission = Admission::new(generation, now);
+        admission.outline(&plan.outline());
+        admission
+    }
+
     /// Whether the request passes.
     pub fn verdict(&self) -> Verdict {
         self.verdict

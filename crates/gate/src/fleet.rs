@@ -75,7 +75,7 @@ pub(crate) fn admit(
     let (now, server_now) = (inner.clock.now(), fleet.server_now());
     let facts = generation.rules.facts(request, now);
     let plan = generation.rules.plan(&facts);
-    let mut admission = gate.unjudged(generation, &plan, now);
+    let mut admission = Admission::planned(generation, &plan, now);
     let (mut enforced, mut shadow) = (Vec::new(), Vec::new());
     if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
         for planned in &plan.charges {

@@ -123,7 +123,7 @@ impl Generation {
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (home, counts) = (Arc::clone(home), counts.collect());
-        Ok(Generation { home, counts, rules, shares, limits, over })
+        Ok(Generation { home, rules, shares, limits, counts, over })
     }
 
     /// Puts what its shares say in force after `before`.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use smallvec::SmallVec;
-use tidegate_config::{Facts, Plan, Planned, Request, Rules};
+use tidegate_config::{Facts, Planned, Request, Rules};
 use tidegate_core::{Decision, Kind, Tick, Verdict};
-use tidegate_store::{By, Charge, Key, MemoryStore};
+use tidegate_store::{Charge, Key, MemoryStore};
 
 use crate::admission::{Admission, Charged, Judged, Reason};
 use crate::apart::Lease;
@@ -59,7 +59,7 @@ impl Gate {
         charges: bool,
     ) -> Box<Admission> {
         // Where it will stay: it is too large to be moved about.
-        let mut admission = Box::new(self.unasked(generation, facts.now()));
+        let mut admission = Box::new(Admission::new(generation, facts.now()));
         if generation.rules.rules().is_empty() {
             admission.route_cost = generation.rules.route_cost(facts);
             return admission;
@@ -83,34 +83,6 @@ impl Gate {
         } else {
             self.judge_here(store, generation, &found, &mut admission, charges);
         }
-        admission
-    }
-
-    /// An admission before anything has been said of it.
-    pub(crate) fn unasked(&self, generation: &Arc<Lease>, now: Tick) -> Admission {
-        Admission {
-            generation: Arc::clone(generation),
-            now,
-            verdict: Verdict::Allow,
-            reason: Reason::Judged,
-            stopped_by: None,
-            route_cost: None,
-            by: By::Store,
-            each: SmallVec::new(),
-            is_waiting: false,
-            turn: None,
-        }
-    }
-
-    /// What a plan says before any limit is asked.
-    pub(crate) fn unjudged(
-        &self,
-        generation: &Arc<Lease>,
-        plan: &Plan<'_>,
-        now: Tick,
-    ) -> Admission {
-        let mut admission = self.unasked(generation, now);
-        admission.outline(&plan.outline());
         admission
     }
 

@@ -26,7 +26,7 @@ pub(super) fn admit(
     let facts: Vec<Facts<'_, '_>> =
         requests.map(|request| generation.rules.facts(*request, now)).collect();
     let plans: Vec<Plan<'_>> = facts.iter().map(|facts| generation.rules.plan(facts)).collect();
-    let (shares, once) = Shares::new(gate, generation, &plans, now, fleet_key);
+    let (shares, once) = Shares::new(generation, &plans, now, fleet_key);
     let (mut enforced, mut shadow) = (Vec::new(), Vec::new());
     for one in &once {
         let asked = if one.planned.is_shadow { &mut shadow } else { &mut enforced };

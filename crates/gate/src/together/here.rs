@@ -24,7 +24,7 @@ pub(super) fn admit(
         requests.map(|request| generation.rules.facts(*request, now)).collect();
     let plans: Vec<Plan<'_>> = facts.iter().map(|facts| generation.rules.plan(facts)).collect();
     let key_of = |parts: &[Part<'_>]| store.key(parts);
-    let (shares, once) = Shares::new(gate, generation, &plans, now, key_of);
+    let (shares, once) = Shares::new(generation, &plans, now, key_of);
     let (mut places, mut each): (Vec<Place<'_>>, Vec<Judged>) = (Vec::new(), Vec::new());
     for one in &once {
         gate.limits_here(generation, one.planned, one.key, now, |place, judged| {

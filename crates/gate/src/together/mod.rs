@@ -44,8 +44,8 @@ impl Gate {
         let generation = current.mine();
         AdmitTogether(match &self.0.store {
             #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => fleet::admit(self, &generation, fleet, requests),
-            AnyStore::Here(store) => Later::Here(here::admit(self, &generation, store, requests)),
+            AnyStore::Fleet(fleet) => fleet::admit(self, generation, fleet, requests),
+            AnyStore::Here(store) => Later::Here(here::admit(self, generation, store, requests)),
         })
     }
 }

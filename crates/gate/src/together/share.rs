@@ -11,7 +11,6 @@ use tidegate_store::{By, KeyTooLong};
 use super::Together;
 use crate::admission::{Admission, Judged, Reason};
 use crate::apart::Lease;
-use crate::gate::Gate;
 
 /// A rule that is asked once for a key, whoever it is for. Its cost is the highest.
 #[derive(Clone, Copy)]
@@ -40,14 +39,13 @@ struct Share {
 impl Shares {
     /// Who shares what, and what is to be asked: what is enforced first, then what is in shadow.
     pub(super) fn new<'p, 'f, K: Copy + Eq>(
-        gate: &Gate,
         generation: &Arc<Lease>,
         plans: &'p [Plan<'f>],
         now: Tick,
         key_of: impl Fn(&[Part<'_>]) -> Result<K, KeyTooLong>,
     ) -> (Shares, Vec<Once<'p, 'f, K>>) {
-        let unjudged = |plan: &Plan<'_>| gate.unjudged(generation, plan, now);
-        let mut admissions: Vec<Admission> = plans.iter().map(unjudged).collect();
+        let planned = |plan: &Plan<'_>| Admission::planned(generation, plan, now);
+        let mut admissions: Vec<Admission> = plans.iter().map(planned).collect();
         let mut keyed: Vec<SmallVec<[Once<'p, 'f, K>; 4]>> = Vec::with_capacity(plans.len());
         for (plan, admission) in plans.iter().zip(&mut admissions) {
             keyed.push(keys(plan, admission, &key_of));
