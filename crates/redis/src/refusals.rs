@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher as _};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -34,7 +34,15 @@ pub(crate) struct Refusals {
     count: AtomicUsize,
     /// How many of them were refused by several limits, at most.
     joint: AtomicUsize,
+    /// How often something was given back.
+    epoch: AtomicU64,
+    /// The epoch in which that was last to a key, by a part of its hash. A refusal that was asked
+    /// for before, and is heard of after that, is not remembered.
+    given_back: Box<[AtomicU64]>,
 }
+
+/// Keys that share a place only forget more than they need to.
+const GIVEN_BACK: usize = 4_096;
 
 type Shard = HashMap<u64, Refused, RandomState>;
 
@@ -52,6 +60,8 @@ pub(crate) struct When {
     pub(crate) judged: Tick,
     pub(crate) sent: Tick,
     pub(crate) received: Tick,
+    /// How often something had been given back here when it was sent; see [`Refusals::epoch`].
+    pub(crate) epoch: u64,
 }
 
 impl When {
@@ -87,6 +97,8 @@ impl Refusals {
             hasher: RandomState::default(),
             count: AtomicUsize::new(0),
             joint: AtomicUsize::new(0),
+            epoch: AtomicU64::new(0),
+            given_back: std::iter::repeat_with(AtomicU64::default).take(GIVEN_BACK).collect(),
         }
     }
 
@@ -116,6 +128,10 @@ impl Refusals {
         if !remembers(request) || found.iter().any(is_vague) {
             return;
         }
+        let is_over = |limit: &Limit| when.epoch < self.given_back(limit).load(Ordering::Relaxed);
+        if request.limits.iter().any(is_over) {
+            return;
+        }
         let hash = self.hash(request.limits.iter().map(|limit| limit.place.key()));
         let mut shard = self.shard(hash);
         if SHARD_MAX <= shard.len() && !shard.contains_key(&hash) {
@@ -133,6 +149,10 @@ impl Refusals {
 
     /// Forgets what was refused by any limit of `request`: something was given back.
     pub(crate) fn forget(&self, request: &Request, now: Tick) {
+        let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
+        for limit in &request.limits {
+            self.given_back(limit).fetch_max(epoch, Ordering::Relaxed);
+        }
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -168,6 +188,16 @@ impl Refusals {
             shard.clear();
         }
         self.count.fetch_sub(before - shard.len(), Ordering::Relaxed);
+    }
+
+    /// How often something was given back: to be noted before a call is sent.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    fn given_back(&self, limit: &Limit) -> &AtomicU64 {
+        let hash = self.hash(std::iter::once(limit.place.key()));
+        &self.given_back[usize::try_from(hash % GIVEN_BACK as u64).unwrap_or(0)]
     }
 
     /// Hashes whom a request is about: tenants, and keys with their marks.
@@ -238,4 +268,43 @@ impl Refused {
 
 fn remembers(request: &Request) -> bool {
     request.limits.iter().all(|limit| limit.rule.remembers_refusals())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::{Policy, Quota};
+
+    use super::*;
+    use crate::key::FleetKey;
+    use crate::plan::Does;
+    use crate::rule::FleetRule;
+
+    fn request(client: &str) -> Request {
+        let policy = Policy::token_bucket(Quota::per_hour(10)).unwrap();
+        let rule = FleetRule::new("client", policy);
+        let place = rule.place("t:", &FleetKey::new(client).unwrap());
+        let limits = smallvec![Limit { rule, place, cost: 1, formers: 0 }];
+        Request { does: Does::Decide, slot: 0, limits }
+    }
+
+    /// A refusal that was asked for in this epoch is heard of.
+    fn hear(refusals: &Refusals, request: &Request, epoch: u64) -> usize {
+        let sent = Tick::from_micros(0);
+        let policy = Policy::token_bucket(Quota::per_hour(10)).unwrap();
+        let found = [Found { policy: &policy, cost: 1, told: Told::Word(1) }];
+        refusals.remember(request, &found, When { judged: sent, sent, received: sent, epoch });
+        refusals.count.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn what_was_asked_before_something_was_given_back_is_not_remembered_after_it() {
+        let (refusals, ada) = (Refusals::new(), request("ada"));
+        let before = refusals.epoch();
+        assert_eq!(hear(&refusals, &ada, before), 1);
+        refusals.forget(&ada, Tick::from_micros(0));
+        assert_eq!(refusals.count.load(Ordering::Relaxed), 0);
+        assert_eq!(hear(&refusals, &ada, before), 0);
+        assert_eq!(hear(&refusals, &request("bob"), before), 1);
+        assert_eq!(hear(&refusals, &ada, refusals.epoch()), 2);
+    }
 }

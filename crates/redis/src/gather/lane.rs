@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tidegate_core::Tick;
 
@@ -26,6 +27,9 @@ const CALLS_MAX: usize = 2;
 const CALLS_MAX_ALIKE: usize = 3;
 /// As many parties are found by what they ask; two that share a place are found one at a time.
 const PLACES: usize = 256;
+
+/// The longest that somebody waits for the hand: many times as long as handing out takes.
+const HAND_WAIT: Duration = Duration::from_millis(1);
 
 /// The queue of one server.
 pub(super) struct Lane {
@@ -207,9 +211,13 @@ impl Lane {
         state.calls_max = if are_alike { CALLS_MAX_ALIKE } else { CALLS_MAX };
     }
 
-    /// Waits for its turn to hand out answers.
-    pub(super) async fn hand(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.hand.lock().await
+    /// Waits for its turn to hand out answers, for a moment. That keeps calls apart and nothing
+    /// else: whoever has the hand may be on a thread that does something else for long.
+    pub(super) async fn hand(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        if let Ok(hand) = self.hand.try_lock() {
+            return Some(hand);
+        }
+        tokio::time::timeout(HAND_WAIT, self.hand.lock()).await.ok()
     }
 
     /// Tells the breaker how a call went; says whether it has opened.

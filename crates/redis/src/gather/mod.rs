@@ -358,6 +358,8 @@ async fn fly(mut turn: Turn) {
             lane.take_waiting(turn.away, gather.clock.now(), &mut outbox);
         turn.away = lane::count(&portions);
         gather.start(&lane, start);
+        // Whoever is late has waited for long enough, and not for what travels now.
+        outbox.wake();
         if portions.is_empty() {
             break;
         }

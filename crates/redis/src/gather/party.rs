@@ -16,8 +16,9 @@ use super::{Answer, no_answer};
 use crate::call::{Request, Run};
 use crate::failure::StoreError;
 
-/// The most seats of a party: then the next one begins.
-const SEATS_MAX: usize = 1_024;
+/// The most seats of a party: then the next one begins, behind all who wait. As many as a call takes
+/// along, so that who joins overtakes nobody for longer than that.
+const SEATS_MAX: usize = 128;
 
 /// Requests that are alike, and who waits for them.
 #[derive(Debug)]
@@ -173,7 +174,7 @@ impl Portion {
 
     /// Tells everybody who waits the next of the answers.
     pub(super) fn tell(&self, outbox: &mut Outbox, mut next: impl FnMut() -> Answer) {
-        if self.is_told.swap(true, Ordering::Relaxed) {
+        if self.is_told.load(Ordering::Relaxed) {
             return;
         }
         let mut table = self.party.lock();
@@ -182,6 +183,8 @@ impl Portion {
                 seat.answer(next(), &self.party, outbox);
             }
         }
+        // Not before: should it panic on the way, those who are left hear that there is no answer.
+        self.is_told.store(true, Ordering::Relaxed);
     }
 }
 

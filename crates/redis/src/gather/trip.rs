@@ -42,12 +42,14 @@ struct Heard<'a> {
     reply: &'a redis::Value,
     sent: Tick,
     received: Tick,
+    /// As in [`When`].
+    epoch: u64,
 }
 
 impl<'a> Trip<'a> {
     /// Begins when nobody else hands out answers.
     pub(super) async fn begin(gather: &'a Gather, lane: &'a Lane) -> Trip<'a> {
-        Trip { gather, lane, hand: Some(lane.hand().await) }
+        Trip { gather, lane, hand: lane.hand().await }
     }
 
     /// Has all requests decided before the earliest deadline, and answers each.
@@ -56,13 +58,15 @@ impl<'a> Trip<'a> {
         let mut calls = self.calls(portions);
         let mut is_out = false;
         while !calls.is_empty() {
+            let epoch = self.gather.refusals.epoch();
             let (results, sent, received) = self.run(portions, &calls, deadline).await;
             let mut again = Vec::new();
             for (call, result) in calls.into_iter().zip(results) {
                 let portions = &portions[call.portions.clone()];
                 match result {
                     Ok(reply) => {
-                        self.read(portions, &Heard { reply: &reply, sent, received }, outbox);
+                        let heard = Heard { reply: &reply, sent, received, epoch };
+                        self.read(portions, &heard, outbox);
                     }
                     // A full server takes no charge, but still refuses: each is asked by itself.
                     Err(error) if error.is_full() && 1 < portions.len() => {
@@ -99,7 +103,7 @@ impl<'a> Trip<'a> {
         };
         let received = gather.now();
         lane.learn(waited, are_alike(portions));
-        self.hand = Some(lane.hand().await);
+        self.hand = lane.hand().await;
         (results, sent, received)
     }
 
@@ -131,7 +135,8 @@ impl<'a> Trip<'a> {
             return;
         };
         self.gather.learn(judged, heard.received);
-        let when = When { judged, sent: heard.sent, received: heard.received };
+        let Heard { sent, received, epoch, .. } = *heard;
+        let when = When { judged, sent, received, epoch };
         for (portion, outcome) in portions.iter().zip(outcomes) {
             let mut teller = Teller { outcome, told: 0 };
             portion.tell(outbox, || teller.next(self.gather, portion.request(), when));
@@ -149,7 +154,7 @@ pub(super) async fn alone(
     let runs = [Run { request, count: 1 }];
     let now = gather.judged_by.as_ref().map(|clock| clock.now());
     let call = call::write(&runs, request.slot, now, gather.slack_millis);
-    let sent = gather.now();
+    let (epoch, sent) = (gather.refusals.epoch(), gather.now());
     let result = gather.run(lane.number(), vec![call], deadline).await.pop();
     let received = gather.now();
     let is_outage = matches!(&result, Some(Err(error)) if error.is_outage());
@@ -162,7 +167,7 @@ pub(super) async fn alone(
     let Ok((judged, mut outcomes)) = call::read(&runs, &reply) else { return garbled() };
     let Some(outcome) = outcomes.pop() else { return garbled() };
     gather.learn(judged, received);
-    Teller { outcome, told: 0 }.next(gather, request, When { judged, sent, received })
+    Teller { outcome, told: 0 }.next(gather, request, When { judged, sent, received, epoch })
 }
 
 /// Polls a future once, and says what came of it.
