@@ -72,12 +72,14 @@ impl<'r, 'a> Facts<'r, 'a> {
 
     /// The client's address, past the proxies that the file trusts.
     pub(crate) fn client(&self) -> Option<IpAddr> {
+        let proxies = &self.identify.proxies;
+        if !proxies.believes_anybody() {
+            // Whoever is connected: that is found as quickly as it is remembered.
+            return self.request.peer().map(|peer| peer.to_canonical());
+        }
         *self.client.get_or_init(|| {
-            let proxies = &self.identify.proxies;
             let mut lines: SmallVec<[&[u8]; 2]> = SmallVec::new();
-            if proxies.believes_anybody() {
-                self.request.header_lines(proxies.header(), &mut |line| lines.push(line));
-            }
+            self.request.header_lines(proxies.header(), &mut |line| lines.push(line));
             proxies.client(self.request.peer(), lines.into_iter())
         })
     }

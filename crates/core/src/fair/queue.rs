@@ -125,8 +125,9 @@ impl<T> Queue<T> {
         let Ticket { flow, estimate } = ticket;
         let node = self.tree.nodes.get(flow as usize);
         if node.is_some_and(|node| 0 < node.in_service) {
-            self.tree.complete(flow, estimate, actual);
+            // Before: who comes to rest now is likely to come back, and is looked at with the next.
             self.tree.tidy();
+            self.tree.complete(flow, estimate, actual);
         }
     }
 
