@@ -23,9 +23,9 @@ const CONTENDERS: [(&str, &str); 9] = [
     ("tidegate-share", "tidegate, three rules and a share"),
     ("share", "tidegate, a share alone"),
 ];
-/// Short and many: what disturbs a machine lasts for seconds, and should disturb neighbors alike.
-const ROUNDS: usize = 201;
-const ROUND: Duration = Duration::from_millis(100);
+/// Short and many: what disturbs a machine lasts for a second, and should disturb neighbors alike.
+const ROUNDS: usize = 1_001;
+const ROUND: Duration = Duration::from_millis(20);
 
 /// Adds the table and its figures.
 pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
