@@ -36,7 +36,7 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
     for service in &mut served {
         service.load(Duration::from_secs(1))?;
     }
-    let mut race = |one: &str, other: &str| -> Result<(f64, Spread)> {
+    let mut compare = |one: &str, other: &str| -> Result<(f64, Spread)> {
         let place = |served: &str| CONTENDERS.iter().position(|(it, _)| *it == served);
         let both = [place(one).context("one")?, place(other).context("another")?];
         let rates = in_turn(&mut served, both, effort)?;
@@ -45,7 +45,7 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
     let head = ["limits", "requests/s", "of no limit", "least..greatest"];
     let mut table = Table::new("An axum service under load".to_owned(), &head);
     for (served, name) in &CONTENDERS[1..] {
-        let (rate, ratio) = race(served, "none")?;
+        let (rate, ratio) = compare(served, "none")?;
         table.add(vec![
             (*name).to_owned(),
             format!("{rate:.0}"),
@@ -58,7 +58,7 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
     }
     report.tables.push(table);
     for (one, other, name, least) in RACES {
-        report.figures.push(figure(name, &race(one, other)?.1, least));
+        report.figures.push(figure(name, &compare(one, other)?.1, least));
     }
     Ok(())
 }

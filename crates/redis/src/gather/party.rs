@@ -16,8 +16,8 @@ use super::{Answer, no_answer};
 use crate::call::{Request, Run};
 use crate::failure::StoreError;
 
-/// The most seats of a party: then the next one begins, behind all who wait. As many as a call takes
-/// along, so that who joins overtakes nobody for longer than that.
+/// The most seats of a party: then the next one begins, behind all who wait. As many as a call
+/// takes along, so that who joins overtakes nobody for longer than that.
 const SEATS_MAX: usize = 128;
 
 /// Requests that are alike, and who waits for them.
