@@ -87,6 +87,9 @@ impl<'r, 'a> Facts<'r, 'a> {
     /// The network that the client counts as.
     fn group(&self) -> Option<Group> {
         let group = || self.client().map(|client| self.identify.proxies.group(client));
+        if !self.identify.proxies.believes_anybody() {
+            return group();
+        }
         *self.group.get_or_init(group)
     }
 

@@ -3,7 +3,6 @@
 //! The weight is that of the outermost name: a tier is bought by whoever pays, and those within
 //! share alike.
 
-use smallvec::SmallVec;
 use tidegate_core::fair::{Class, Settings, Shed, Weight};
 use tidegate_core::{Policy, Span};
 
@@ -61,8 +60,6 @@ pub struct Sharing<'f> {
     pub share: &'f Share,
     /// Its place among the shares.
     pub number: usize,
-    /// In whose name it waits, from the outside in.
-    pub names: SmallVec<[Parts<'f>; 1]>,
     /// The weight of the outermost name.
     pub weight: Weight,
     /// How much it matters.
@@ -110,15 +107,15 @@ impl Share {
         }
     }
 
-    fn names<'f>(&'f self, facts: &'f Facts<'_, '_>) -> SmallVec<[Parts<'f>; 1]> {
-        let name = |attribute: &'f Attribute| {
+    /// In whose name a request waits: tells `each`, from the outside in.
+    pub fn names<'f>(&'f self, facts: &'f Facts<'_, '_>, mut each: impl FnMut(&Parts<'f>)) {
+        for attribute in &self.by {
             let mut parts = Parts::new();
             if !facts.push(attribute, Some(&self.matcher), &mut parts) {
                 parts.push(Part { source: attribute, value: Value::Missing });
             }
-            parts
-        };
-        self.by.iter().map(name).collect()
+            each(&parts);
+        }
     }
 
     fn class(&self, facts: &Facts<'_, '_>) -> Class {
@@ -172,7 +169,6 @@ impl Rules {
         Some(Sharing {
             share,
             number,
-            names: share.names(facts),
             weight: share.weights.of(facts),
             class: share.class(facts),
             cost: cost.min(share.capacity.whole()),

@@ -152,3 +152,66 @@ fn who_does_not_fit_or_is_late_or_has_somebody_before_does_not_pass() {
     assert!(queue.pass(now, request, room(9)).is_none());
     queue.complete(ticket, 12);
 }
+
+#[test]
+fn what_was_served_elsewhere_is_paid_for_from_the_present_on() {
+    const CELLS: u32 = 20;
+    let one = |name: u64| Request {
+        path: Path::of(name, Weight::ONE),
+        class: Class::Normal,
+        cost: 1,
+        deadline: Tick::MAX,
+    };
+    let now = Tick::from_micros(0);
+    let room = Room { free: 1, whole: 1 };
+    let comes = |queue: &mut Queue<u32>, request: Request, item: u32| {
+        for _ in 0..100 {
+            queue.enqueue(now, request, item).unwrap();
+        }
+    };
+    for (is_known, is_in_line) in [(false, false), (true, false), (true, true)] {
+        let mut queue = Queue::new(Settings::default());
+        // Virtual time goes on, and somebody is in service all the time.
+        let tickets: Vec<Ticket> =
+            (0..1_000).map(|_| queue.pass(now, one(3), room).unwrap().1).collect();
+        let known = is_known.then(|| queue.pass(now, one(1), room).unwrap().1);
+        if is_in_line {
+            comes(&mut queue, one(1), 1);
+        }
+        queue.charge(Class::Normal, &Path::of(1, Weight::ONE), CELLS);
+        if !is_in_line {
+            comes(&mut queue, one(1), 1);
+        }
+        comes(&mut queue, one(2), 2);
+        let mut before = 0;
+        while let Some(Turn::Start(started)) = queue.dispatch(now, room)
+            && started.item == 2
+        {
+            before += 1;
+        }
+        // What it was known to have had is paid for as well.
+        let owed = CELLS + u32::from(is_known);
+        assert!((owed..=owed + 1).contains(&before), "{before} for {owed}");
+        known.into_iter().chain(tickets).for_each(|ticket| queue.complete(ticket, 1));
+    }
+}
+
+#[test]
+fn whoever_is_charged_and_never_comes_is_forgotten() {
+    let mut queue: Queue<u32> = Queue::new(Settings::default());
+    let request = |name: u64| Request {
+        path: Path::of(name, Weight::ONE),
+        class: Class::Normal,
+        cost: 1,
+        deadline: Tick::MAX,
+    };
+    let (now, room) = (Tick::from_micros(0), Room { free: 1, whole: 1 });
+    for name in 0..10_000 {
+        queue.charge(Class::Normal, &Path::of(name, Weight::ONE), 5);
+        for _ in 0..10 {
+            let (_, ticket) = queue.pass(now, request(20_000), room).unwrap();
+            queue.complete(ticket, 1);
+        }
+        assert!(queue.flows() < 40, "{} are remembered", queue.flows());
+    }
+}

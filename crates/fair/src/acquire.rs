@@ -9,8 +9,9 @@ use tidegate_core::fair::Handle;
 
 use crate::permit::Permit;
 use crate::refused::Refused;
-use crate::shared::{Asked, Shared, Wanted};
+use crate::shared::{Asked, Shared};
 use crate::slot::{Outcome, Slot};
+use crate::wanted::Wanted;
 
 /// Waits for a turn; made by [`Ask::acquire`](crate::Ask::acquire).
 #[derive(Debug)]
@@ -84,6 +85,10 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::Asking(wanted) = self.stage {
+            if let Some(permit) = self.shared.take_spare(&wanted) {
+                self.stage = Stage::Done;
+                return Poll::Ready(Ok(permit));
+            }
             match self.shared.ask(wanted, context.waker()) {
                 Asked::Now(outcome) => return self.end(outcome),
                 Asked::Later { slot, handle } => self.stage = Stage::Waiting { slot, handle },

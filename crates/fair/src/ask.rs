@@ -10,7 +10,7 @@ use crate::FairQueue;
 use crate::acquire::{Acquire, Begun};
 use crate::permit::Permit;
 use crate::refused::Refused;
-use crate::shared::Wanted;
+use crate::wanted::Wanted;
 
 /// A request that does not wait yet.
 ///
@@ -100,7 +100,8 @@ impl<'a> Ask<'a> {
     /// ```
     pub fn begin(self, within: impl FnOnce() -> Span) -> Begun {
         let shared = &self.queue.shared;
-        match shared.start_at_once(self.wanted(Span::ZERO)) {
+        let wanted = self.wanted(Span::ZERO);
+        match shared.take_spare(&wanted).or_else(|| shared.start_at_once(wanted)) {
             Some(permit) => Begun::Now(Ok(permit)),
             None => Begun::new(shared, self.wanted(within())),
         }

@@ -49,6 +49,9 @@ mod refused;
 mod resource;
 mod shared;
 mod slot;
+mod spare;
+mod stats;
+mod wanted;
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -62,7 +65,7 @@ pub use crate::ask::Ask;
 pub use crate::build::{FairQueueBuilder, NotARate};
 pub use crate::permit::Permit;
 pub use crate::refused::Refused;
-pub use crate::shared::Stats;
+pub use crate::stats::Stats;
 /// How much there is, where nobody knows: found from what comes of requests.
 pub use tidegate_core::adapt;
 /// The order alone, without waiting: whoever has a clock and knows what is free asks it who is

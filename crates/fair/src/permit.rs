@@ -4,23 +4,43 @@ use std::sync::Arc;
 
 use tidegate_core::Span;
 use tidegate_core::adapt::Outcome;
+use tidegate_core::fair::{Class, Path};
 
 use crate::shared::Shared;
 use crate::slot::Grant;
+use crate::spare::Spare;
 
 /// A request that is being served. Dropping it says that it is done, and took what it was taken
 /// for; but not what came of it.
 #[derive(Debug)]
 #[must_use = "dropping it gives the place to the next"]
 pub struct Permit {
-    shared: Arc<Shared>,
-    grant: Option<Grant>,
+    held: Option<Held>,
     waited: Span,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// A place for one cell that was given out in advance.
+    Spare {
+        spare: Arc<Spare>,
+        class: Class,
+        path: Path,
+    },
+    Granted {
+        shared: Arc<Shared>,
+        grant: Grant,
+    },
 }
 
 impl Permit {
     pub(crate) fn new(shared: Arc<Shared>, grant: Grant) -> Permit {
-        Permit { shared, waited: grant.waited, grant: Some(grant) }
+        Permit { waited: grant.waited, held: Some(Held::Granted { shared, grant }) }
+    }
+
+    #[inline]
+    pub(crate) fn spare(spare: Arc<Spare>, class: Class, path: Path) -> Permit {
+        Permit { waited: Span::ZERO, held: Some(Held::Spare { spare, class, path }) }
     }
 
     /// It was served, and took `actual` cells: its tenant pays or is paid the difference.
@@ -40,9 +60,21 @@ impl Permit {
     }
 
     fn end(&mut self, actual: Option<u32>, outcome: Outcome) {
-        if let Some(grant) = self.grant.take() {
-            let actual = actual.unwrap_or(grant.ticket.estimate());
-            self.shared.give_back(grant, actual, outcome);
+        match self.held.take() {
+            Some(Held::Spare { spare, class, path }) => {
+                let actual = actual.unwrap_or(1);
+                if actual <= 1 && spare.give() {
+                    return;
+                }
+                if let Some(queue) = spare.queue() {
+                    queue.give_back_spare(class, &path, actual);
+                }
+            }
+            Some(Held::Granted { shared, grant }) => {
+                let actual = actual.unwrap_or(grant.ticket.estimate());
+                shared.give_back(grant, actual, outcome);
+            }
+            None => {}
         }
     }
 }

@@ -41,6 +41,10 @@ struct Mean {
     samples: u32,
 }
 
+/// How many places are given out in advance: a small part of all, and not many.
+const SPARE_PART: u32 = 32;
+const SPARE_MAX: u32 = 8;
+
 /// From how many on a mean says something.
 const SAMPLES_MIN: u32 = 16;
 
@@ -96,6 +100,26 @@ impl Resource {
                 debug_assert!(started.is_some(), "there was room at this tick");
                 Taken::Request { cost, started }
             }
+        }
+    }
+
+    /// Takes places in advance for those who have so many, if there are plenty: how many. Nothing
+    /// where there are not, or where whatever is scarce wants to know of every request.
+    pub(crate) fn spare(&mut self, have: u32) -> Option<u32> {
+        let Resource::InFlight { limit, out, .. } = self else { return None };
+        let each = (*limit / SPARE_PART).min(SPARE_MAX);
+        if each == 0 || u64::from(*limit / 2) < *out {
+            return None;
+        }
+        let more = each.saturating_sub(have);
+        *out += u64::from(more);
+        Some(more)
+    }
+
+    /// Takes back what was taken in advance.
+    pub(crate) fn unspare(&mut self, places: u32) {
+        if let Resource::InFlight { out, .. } = self {
+            *out = out.saturating_sub(places.into());
         }
     }
 

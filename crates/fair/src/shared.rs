@@ -17,11 +17,16 @@ use tidegate_store::{Clock, WakeId};
 use crate::build::NotARate;
 use crate::permit::Permit;
 use crate::refused::Refused;
-use crate::resource::Resource;
+use crate::resource::{Resource, Taken};
 use crate::slot::{Grant, Outcome, Slot};
+use crate::spare::{Spare, Spares};
+use crate::stats::{REASONS, Stats};
+use crate::wanted::Wanted;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Nobody waits while a place is free in here.
+    spares: Spares,
     state: Mutex<State>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hasher: foldhash::quality::RandomState,
@@ -34,44 +39,10 @@ struct State {
     queue: Queue<Option<Arc<Slot>>>,
     resource: Resource,
     alarm: Option<(Tick, Option<WakeId>)>,
+    /// Whether any group of threads may have places in advance.
+    has_spares: bool,
     started: u64,
     refused: [u64; REASONS.len()],
-}
-
-const REASONS: [Reason; 7] = [
-    Reason::Full,
-    Reason::FlowFull,
-    Reason::TooLate,
-    Reason::PushedOut,
-    Reason::Expired,
-    Reason::Shed,
-    Reason::TooWide,
-];
-
-/// A queue in numbers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Stats {
-    /// Requests that wait.
-    pub waiting: u32,
-    /// Cells that are out; none for a rate, and requests where their number is found out.
-    pub in_flight: u64,
-    /// Cells that there are, or requests.
-    pub limit: u32,
-    /// Tenants that are remembered, and groups of them.
-    pub flows: usize,
-    /// Requests that have started.
-    pub started: u64,
-    /// Requests that were refused, by reason.
-    pub refused: [(Reason, u64); REASONS.len()],
-}
-
-/// What somebody asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) path: Path,
-    pub(crate) class: Class,
-    pub(crate) cost: u32,
-    pub(crate) within: Span,
 }
 
 /// What happens to one who asks.
@@ -109,10 +80,12 @@ impl Shared {
             queue: Queue::new(settings),
             resource,
             alarm: None,
+            has_spares: false,
             started: 0,
             refused: [0; REASONS.len()],
         };
         Arc::new_cyclic(|weak| Shared {
+            spares: Spares::new(weak),
             state: Mutex::new(state),
             clock,
             hasher: foldhash::quality::RandomState::default(),
@@ -120,13 +93,20 @@ impl Shared {
         })
     }
 
+    /// A place that was given to this thread in advance.
+    #[inline]
+    pub(crate) fn take_spare(&self, wanted: &Wanted) -> Option<Permit> {
+        let spare = self.spares.mine();
+        let is_taken = wanted.cost <= 1 && spare.take();
+        is_taken.then(|| Permit::spare(Arc::clone(spare), wanted.class, wanted.path))
+    }
+
     /// A place at once, if nobody is before it and there is room.
     pub(crate) fn start_at_once(self: &Arc<Shared>, wanted: Wanted) -> Option<Permit> {
         let mut state = self.lock();
         let now = self.clock.now();
-        let Wanted { path, class, cost, .. } = wanted;
-        let request = Request { path, class, cost: cost.max(1), deadline: now };
-        let grant = state.start_at_once(request, now)?;
+        let request = wanted.request(now);
+        let grant = state.start_at_once(request, now, &self.spares)?;
         drop(state);
         Some(Permit::new(Arc::clone(self), grant))
     }
@@ -135,14 +115,18 @@ impl Shared {
     pub(crate) fn ask(&self, wanted: Wanted, waker: &Waker) -> Asked {
         let mut state = self.lock();
         let now = self.clock.now();
-        let Wanted { path, class, cost, within } = wanted;
-        let request = Request { path, class, cost: cost.max(1), deadline: now.after(within) };
+        let within = wanted.within;
+        let request = wanted.request(now.after(within));
         if state.resource.never_has(request.cost) {
             state.count(Reason::TooWide);
             let refused = Refused { reason: Reason::TooWide, retry_after: None };
             return Asked::Now(Outcome::Refused(refused));
         }
-        if let Some(grant) = state.start_at_once(request, now) {
+        let mut grant = state.start_at_once(request, now, &self.spares);
+        if grant.is_none() && state.take_back(&self.spares) {
+            grant = state.start_at_once(request, now, &self.spares);
+        }
+        if let Some(grant) = grant {
             return Asked::Now(Outcome::Started(grant));
         }
         let earliest = state.resource.earliest(request.cost, now);
@@ -200,8 +184,19 @@ impl Shared {
         });
     }
 
+    /// A place comes back that was given out in advance, and took `actual`.
+    pub(crate) fn give_back_spare(&self, class: Class, path: &Path, actual: u32) {
+        self.change(|state, now| {
+            state.resource.undo(Taken::Places(1), now);
+            if 1 < actual {
+                state.queue.charge(class, path, actual - 1);
+            }
+        });
+    }
+
     pub(crate) fn set_limit(&self, limit: u32) {
         self.change(|state, _| {
+            state.take_back(&self.spares);
             if let Resource::InFlight { limit: old, .. } = &mut state.resource {
                 *old = limit;
             }
@@ -241,21 +236,25 @@ impl Shared {
 
     /// There is no end of places from now on.
     pub(crate) fn let_go(&self) {
-        self.change(|state, _| state.resource = Resource::in_flight(u32::MAX));
+        self.change(|state, _| {
+            state.take_back(&self.spares);
+            state.resource = Resource::in_flight(u32::MAX);
+        });
     }
 
     pub(crate) fn stats(&self) -> Stats {
         let state = self.lock();
+        let spare = self.spares.read();
         let mut refused = REASONS.map(|reason| (reason, 0));
         for (told, count) in refused.iter_mut().zip(state.refused) {
             told.1 = count;
         }
         Stats {
             waiting: state.queue.len(),
-            in_flight: state.resource.out(),
+            in_flight: state.resource.out().saturating_sub(spare.free.into()),
             limit: state.resource.whole(),
             flows: state.queue.flows(),
-            started: state.started,
+            started: state.started + spare.taken,
             refused,
         }
     }
@@ -293,7 +292,7 @@ impl Shared {
 
 impl State {
     /// For one that nobody is before, if there is room. The queue keeps the books all the same.
-    fn start_at_once(&mut self, request: Request, now: Tick) -> Option<Grant> {
+    fn start_at_once(&mut self, request: Request, now: Tick, spares: &Spares) -> Option<Grant> {
         if !self.queue.is_empty() {
             return None;
         }
@@ -304,7 +303,27 @@ impl State {
         let (cost, ticket) = self.queue.pass(now, request, room)?;
         let taken = self.resource.take(cost, Span::ZERO, now);
         self.started += 1;
+        self.spare_some(spares.mine());
         Some(Grant { ticket, taken, waited: Span::ZERO, since: now })
+    }
+
+    /// Gives the threads of one that started at once some places in advance, if there are plenty.
+    fn spare_some(&mut self, spare: &Spare) {
+        if let Some(places) = self.resource.spare(spare.free()) {
+            self.has_spares = true;
+            self.started += spare.add(places);
+        }
+    }
+
+    /// Takes back what was given in advance; `false` if there is no such thing.
+    fn take_back(&mut self, spares: &Spares) -> bool {
+        if !std::mem::take(&mut self.has_spares) {
+            return false;
+        }
+        let returned = spares.close();
+        self.started += returned.taken;
+        self.resource.unspare(returned.free);
+        true
     }
 
     fn start(

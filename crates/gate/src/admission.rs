@@ -27,7 +27,8 @@ pub struct Admission {
     /// Which of the file's costs counts for its route.
     pub(crate) route_cost: Option<usize>,
     pub(crate) by: By,
-    pub(crate) each: SmallVec<[Judged; 3]>,
+    /// Not within it: what has not been said yet would be moved about with it.
+    pub(crate) each: Vec<Judged>,
     /// Whether it is held back: then, dropping it gives everything back.
     pub(crate) is_waiting: bool,
     /// What came of it in a share; most have none.
@@ -133,7 +134,7 @@ impl Admission {
             stopped_by: None,
             route_cost: None,
             by: By::Store,
-            each: SmallVec::new(),
+            each: Vec::new(),
             is_waiting: false,
             turn: None,
         }
@@ -273,8 +274,10 @@ fn saved(limits: &[Limit], judged: &Judged) -> Option<u32> {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        if self.is_waiting || !self.is_settled() {
+        if self.is_waiting || self.each.iter().any(|judged| judged.is_permit) {
             drop(self.give_back(self.is_waiting));
+        } else {
+            self.leave();
         }
     }
 }

@@ -1,27 +1,11 @@
-//! What every request writes to, once for each group of threads: one count for all would go from
-//! processor to processor with every request, and all would wait for it.
+//! The policy in force, once for each group of threads: every request counts as one who uses it.
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub(crate) use tidegate_store::apart::{GROUPS, group};
 
 use crate::generation::Generation;
-
-/// How many groups of threads there are.
-pub(crate) const GROUPS: usize = 4;
-
-thread_local! {
-    static GROUP: usize = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        NEXT.fetch_add(1, Ordering::Relaxed) % GROUPS
-    };
-}
-
-/// The group that this thread is of.
-#[inline]
-pub(crate) fn group() -> usize {
-    GROUP.with(|group| *group)
-}
 
 /// A policy in force, as one group of threads has it: with a count of its own of those who do.
 #[derive(Debug)]

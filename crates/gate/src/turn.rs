@@ -25,6 +25,8 @@ pub(crate) struct Turn {
     cost: u32,
     /// Whether the response may change that.
     is_open: bool,
+    /// Whether somebody wants to know what came of it.
+    learns: bool,
     /// What came of it, as far as anybody has said.
     outcome: Outcome,
     state: State,
@@ -51,6 +53,7 @@ pub(crate) struct Terms {
     share: usize,
     cost: u32,
     is_open: bool,
+    learns: bool,
     /// When to try again if nobody knows.
     wait: Span,
 }
@@ -81,7 +84,7 @@ impl Generation {
         patience: Patience,
     ) -> Option<Asking> {
         let sharing = self.rules.sharing(facts, route_cost)?;
-        let (ask, terms) = self.ask(&sharing)?;
+        let (ask, terms) = self.ask(&sharing, facts)?;
         Some(Asking { acquire: ask.acquire(patience.of(&sharing, facts)), terms })
     }
 
@@ -93,20 +96,24 @@ impl Generation {
         patience: Patience,
     ) -> Option<(Begun, Terms)> {
         let sharing = self.rules.sharing(facts, route_cost)?;
-        let (ask, terms) = self.ask(&sharing)?;
+        let (ask, terms) = self.ask(&sharing, facts)?;
         Some((ask.begin(|| patience.of(&sharing, facts)), terms))
     }
 
     /// Whose turn it is, and what for.
-    fn ask(&self, sharing: &Sharing<'_>) -> Option<(Ask<'_>, Terms)> {
+    fn ask(&self, sharing: &Sharing<'_>, facts: &Facts<'_, '_>) -> Option<(Ask<'_>, Terms)> {
         let queue = self.shares.queue(sharing.number)?;
-        let Sharing { number: share, cost, is_open, .. } = *sharing;
-        let mut names = sharing.names.iter();
-        let outermost = names.next().map_or(&[][..], |name| name);
-        let ask = queue.of(outermost).weight(sharing.weight.get());
-        let ask = names.fold(ask, |ask, name| ask.then(&name[..]));
-        let terms = Terms { share, cost, is_open, wait: sharing.share.wait() };
-        Some((ask.class(sharing.class).cost(cost), terms))
+        let Sharing { share, number, cost, is_open, .. } = *sharing;
+        let mut ask: Option<Ask<'_>> = None;
+        share.names(facts, |name| {
+            ask = Some(match ask {
+                None => queue.of(&name[..]).weight(sharing.weight.get()),
+                Some(ask) => ask.then(&name[..]),
+            });
+        });
+        let learns = matches!(share.capacity(), Capacity::Adaptive { .. });
+        let terms = Terms { share: number, cost, is_open, learns, wait: share.wait() };
+        Some((ask?.class(sharing.class).cost(cost), terms))
     }
 }
 
@@ -144,7 +151,7 @@ impl Admission {
     }
 
     fn had_turn(&mut self, terms: Terms, outcome: Result<Permit, Refused>) {
-        let Terms { share, cost, is_open, wait } = terms;
+        let Terms { share, cost, is_open, learns, wait } = terms;
         self.is_waiting = false;
         let state = match outcome {
             Ok(permit) => State::Held(permit),
@@ -159,7 +166,7 @@ impl Admission {
             }
         };
         let outcome = Outcome::Abandoned;
-        self.turn = Some(Turn { share, cost, is_open, outcome, state });
+        self.turn = Some(Turn { share, cost, is_open, learns, outcome, state });
     }
 
     /// Notes what came of it in the service: a share that finds its capacity learns from that. Of
@@ -172,15 +179,9 @@ impl Admission {
 
     /// The same by its response.
     pub fn answered(&mut self, response: &dyn Response) {
-        if self.turn.as_ref().is_some_and(|turn| self.learns(turn)) {
+        if self.turn.as_ref().is_some_and(|turn| turn.learns) {
             self.came_of(outcome_of(response));
         }
-    }
-
-    /// Whether somebody wants to know what came of it.
-    fn learns(&self, turn: &Turn) -> bool {
-        let share = self.generation.rules.shares().get(turn.share);
-        share.is_some_and(|share| matches!(share.capacity(), Capacity::Adaptive { .. }))
     }
 
     /// The share that the request has, or had, a place in, or that had none for it.
@@ -218,6 +219,12 @@ impl Admission {
         {
             permit.finish(turn.cost, turn.outcome);
         }
+    }
+
+    /// Whether what comes of it in the service is of any interest, or what the response says.
+    pub fn listens(&self) -> bool {
+        let turn_listens = self.turn.as_ref().is_some_and(|turn| turn.learns || turn.is_open);
+        turn_listens || self.each.iter().any(|judged| judged.is_open)
     }
 
     /// Whether the response has a say in what its turn costs.

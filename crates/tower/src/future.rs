@@ -61,6 +61,16 @@ where
         ResponseFuture { stage: Stage::Deciding { admit, shared, asked } }
     }
 
+    /// For one that starts now. `service` is ready.
+    #[inline]
+    pub(crate) fn serving(
+        admission: Box<Admission>,
+        service: &mut S,
+        request: Request<B>,
+    ) -> ResponseFuture<S, B> {
+        ResponseFuture { stage: Stage::serving(admission, service, request) }
+    }
+
     pub(crate) fn decided(
         shared: &Shared,
         admission: Box<Admission>,
@@ -99,6 +109,7 @@ where
         Stage::serving(admission, service, request)
     }
 
+    #[inline]
     fn serving(admission: Box<Admission>, service: &mut S, mut request: Request<B>) -> Self {
         let in_flight = InFlight::new(admission);
         request.extensions_mut().insert(in_flight.limits());

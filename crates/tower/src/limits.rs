@@ -101,9 +101,15 @@ impl State {
     /// Carries out wishes; what the policy says of the response goes before them. `None` if there
     /// is nothing to do.
     fn carry_out(&mut self, response: Option<&dyn Response>) -> Option<Settling> {
-        if self.is_done() {
+        let is_heard = response.is_some() && self.admission.listens();
+        if !is_heard && self.wishes == Wishes::default() {
             return None;
         }
+        self.put_right(response)
+    }
+
+    #[cold]
+    fn put_right(&mut self, response: Option<&dyn Response>) -> Option<Settling> {
         if let Some(response) = response {
             self.admission.answered(response);
         }
@@ -189,11 +195,6 @@ impl InFlight {
 }
 
 impl State {
-    /// Whether nothing is left to do. So it is for most once they are let pass.
-    fn is_done(&self) -> bool {
-        self.wishes == Wishes::default() && self.admission.is_settled()
-    }
-
     fn told(&self, headers: &mut HeaderMap, is_alone: bool) -> Left {
         fields::write(&self.admission, headers, Wins::Ours);
         let is_over = self.admission.is_settled() || !self.admission.has_permits();
@@ -203,15 +204,15 @@ impl State {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.with(|state, _| {
-            if state.is_done() {
-                return;
-            }
+        self.with(|state, is_alone| {
             if let Some(mut settling) = state.carry_out(None) {
                 // Nobody is left to wait for Redis: it hears of it if it can be told at once.
                 let _ = Pin::new(&mut settling).poll(&mut Context::from_waker(Waker::noop()));
             }
-            drop(state.admission.release());
+            // Where nobody else has it, it is dropped, which does the same.
+            if !is_alone {
+                drop(state.admission.release());
+            }
         });
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
-use tidegate_gate::Gate;
+use tidegate_core::Verdict;
+use tidegate_gate::{Admission, Admit, Gate};
 use tower_service::Service;
 
 use crate::body::LimitedBody;
@@ -48,8 +49,29 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture<S, B> {
-        let admit = self.shared.gate.admit(&Seen::new(&request));
-        match admit.ready() {
+        match self.shared.gate.admit(&Seen::new(&request)).ready() {
+            Ok(admission) if admission.verdict() == Verdict::Allow => {
+                ResponseFuture::serving(admission, &mut self.inner, request)
+            }
+            admit => self.call_later(admit, request),
+        }
+    }
+}
+
+impl<S> TidegateService<S> {
+    /// For a request that is refused, or has to wait: most are not and do not, and what is done for
+    /// these is kept out of their way.
+    #[cold]
+    #[inline(never)]
+    fn call_later<B>(
+        &mut self,
+        admit: Result<Box<Admission>, Admit>,
+        request: Request<B>,
+    ) -> ResponseFuture<S, B>
+    where
+        S: Service<Request<B>> + Clone,
+    {
+        match admit {
             Ok(admission) => {
                 ResponseFuture::decided(&self.shared, admission, &mut self.inner, request)
             }

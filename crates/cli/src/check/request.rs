@@ -144,13 +144,14 @@ fn identities(rules: &Rules, facts: &Facts<'_, '_>) -> Vec<(String, Vec<String>)
 }
 
 fn shared(rules: &Rules, facts: &Facts<'_, '_>, sharing: &Sharing<'_>) -> Shared {
-    let name = |parts: &tidegate_config::Parts<'_>| {
+    let mut by = Vec::new();
+    sharing.share.names(facts, |parts| {
         let shown: Vec<String> = parts.iter().map(|part| rules.shown(part)).collect();
-        shown.join(" + ")
-    };
+        by.push(shown.join(" + "));
+    });
     Shared {
         name: sharing.share.name().to_owned(),
-        by: sharing.names.iter().map(name).collect(),
+        by,
         weight: sharing.weight.get(),
         class: match sharing.class {
             Class::Critical => "critical",

@@ -1,13 +1,15 @@
 //! The short way: a request that nobody is before, and that there is room for.
 //!
 //! It is what [`Queue::enqueue`] and [`Queue::dispatch`] do together when nothing waits, without
-//! what they do for those that do.
+//! what they do for those that do. And shorter still: a request that the queue never heard of, and
+//! that turns out to have cost more than that.
 
 use crate::tick::Tick;
 
 use super::classes::Chosen;
 use super::node::LEAD_MAX;
 use super::outcome::{Request, Room, Ticket};
+use super::path::{Class, Path};
 use super::queue::Queue;
 use super::shelves::NONE;
 use super::tree::Tree;
@@ -32,9 +34,31 @@ impl<T> Queue<T> {
         self.classes.served(chosen, estimate, |_| false);
         Some((cost, Ticket { flow, estimate }))
     }
+
+    /// A flow was served `cells` that this queue did not hand out: it pays for them, from the
+    /// present on, as for any others.
+    pub fn charge(&mut self, class: Class, path: &Path, cells: u32) {
+        self.tree.tidy();
+        let found = self.tree.find_flow(class, path);
+        let flow = self.tree.find_or_add(found, path);
+        self.tree.owe(flow, cells);
+    }
 }
 
 impl Tree {
+    fn owe(&mut self, flow: u32, cells: u32) {
+        let mut at = flow;
+        while self.node(at).parent != NONE {
+            let node = self.node(at);
+            let (parent, weight, mut carry) = (node.parent, node.weight, node.carry);
+            let (tag, now) = (self.tag(at), self.group_of(parent).virtual_time);
+            let owing = tag.max(now).saturating_add(weight::step(cells, weight, &mut carry));
+            self.move_tag(at, owing.min(now + LEAD_MAX).max(tag), carry);
+            self.rest_if_idle(at);
+            at = parent;
+        }
+    }
+
     /// A request of `cost` cells comes to a flow and starts, while nobody waits.
     fn pass(&mut self, flow: u32, cost: u32) {
         let mut at = flow;

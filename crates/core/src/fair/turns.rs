@@ -110,7 +110,14 @@ impl Tree {
             let earliest = now.saturating_sub(weight::step(estimate, weight, &mut 0));
             tag.saturating_sub(credit).max(earliest.min(tag))
         };
-        self.nodes[at as usize].carry = carry;
+        self.move_tag(at, moved, carry);
+    }
+
+    /// Puts the tag of a node elsewhere, whether it is in line or not.
+    pub(super) fn move_tag(&mut self, at: u32, moved: Tag, carry: u32) {
+        let node = &mut self.nodes[at as usize];
+        node.carry = carry;
+        let parent = node.parent;
         let place = self.places[at as usize];
         let group = self.group_mut(parent);
         group.finish_max = group.finish_max.max(moved);
