@@ -22,7 +22,8 @@ pub struct Stats {
     pub in_flight: u64,
     /// Cells that there are, or requests.
     pub limit: u32,
-    /// Tenants that are remembered, and groups of them.
+    /// Tenants that are remembered, and groups of them: those who wait, have waited or still owe.
+    /// While there is room for all, most are not looked at one by one.
     pub flows: usize,
     /// Requests that have started.
     pub started: u64,

@@ -27,7 +27,8 @@ pub struct ShareStats {
     pub in_flight: u64,
     /// Cells that there are: places, or what a rate lets start at once.
     pub limit: u32,
-    /// Tenants that are remembered, and groups of them.
+    /// Tenants that are remembered, and groups of them: those who wait, have waited or still owe.
+    /// While there is room for all, most are not looked at one by one.
     pub tenants: usize,
     /// Requests that had their turn.
     pub dispatched: u64,
