@@ -21,6 +21,9 @@ pub(crate) type Place<'g> = (Present<'g>, Key);
 /// are asked.
 type Places<'g> = ArrayVec<Place<'g>, { Rules::LIMITS_MAX }>;
 
+/// There is room for so many limits from the start: few requests have more.
+const LIMITS_USUAL: usize = 4;
+
 /// What a request is judged by, as it is found.
 struct Found<'g, 'f> {
     places: Places<'g>,
@@ -64,6 +67,7 @@ impl Gate {
             admission.route_cost = generation.rules.route_cost(facts);
             return admission;
         }
+        admission.each.reserve_exact(LIMITS_USUAL);
         let mut found = Found { places: Places::new(), shadow: Vec::new(), is_too_long: false };
         let outline = generation.rules.walk(facts, |planned| {
             if planned.is_shadow {

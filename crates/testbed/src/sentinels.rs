@@ -23,12 +23,29 @@ impl Sentinels {
 
     /// The same with the given program.
     pub fn start_with(flavor: Flavor) -> Result<Sentinels> {
-        let primary = Server::builder().flavor(flavor).start()?;
+        let server = Server::builder().flavor(flavor);
+        Sentinels::launch(server, |port| sentinel(flavor, port))
+    }
+
+    /// Redis servers that want a password, and sentinels that want another.
+    pub fn start_guarded(servers: &str, sentinels: &str) -> Result<Sentinels> {
+        let server =
+            Server::builder().setting("masterauth", servers).setting("requirepass", servers);
+        Sentinels::launch(server, |port| {
+            sentinel(Flavor::Redis, port)
+                .setting("sentinel", &format!("auth-pass {NAME} {servers}"))
+                .setting("sentinel", &format!("sentinel-pass {sentinels}"))
+                .setting("requirepass", sentinels)
+        })
+    }
+
+    fn launch(server: ServerBuilder, sentinel: impl Fn(u16) -> ServerBuilder) -> Result<Sentinels> {
+        let primary = server.clone().start()?;
         let of = format!("127.0.0.1 {}", primary.port());
         // Replication was called so before 5.0, and still understands it.
-        let replica = Server::builder().flavor(flavor).setting("slaveof", &of).start()?;
+        let replica = server.setting("slaveof", &of).start()?;
         wait::for_some(LINK_WITHIN, "the replica follows", || follows(&replica))?;
-        let sentinels = (0..SENTINELS).map(|_| sentinel(flavor, primary.port()).start());
+        let sentinels = (0..SENTINELS).map(|_| sentinel(primary.port()).start());
         let sentinels = Sentinels { watchers: sentinels.collect::<Result<_>>()?, primary, replica };
         sentinels.hurry();
         sentinels.wait_until_ok()?;

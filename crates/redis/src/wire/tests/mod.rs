@@ -3,6 +3,7 @@
 mod cluster;
 mod faults;
 mod refusals;
+mod secured;
 mod sentinel;
 mod stand;
 mod start_up;

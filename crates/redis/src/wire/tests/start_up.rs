@@ -77,6 +77,22 @@ async fn a_server_that_wants_to_know_us_is_shown_our_certificate() -> Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_may_have_an_address_of_the_newer_kind() -> Outcome {
+    let server = Server::builder().setting("bind", "127.0.0.1 -::1").start()?;
+    let url = format!("redis://[::1]:{}", server.port());
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        // A machine that has none: it is said as of any other that cannot be reached.
+        let error = Wire::connect(&settings(&url)).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+        return Ok(());
+    }
+    let wire = wire(&url).await;
+    assert!(run(&wire, count("k"), LONG).await.is_ok());
+    assert!(wire.health().nodes[0].address.contains("::1"), "{:?}", wire.health());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn passwords_are_asked_for_and_never_shown() -> Outcome {
     let server = Server::builder().setting("requirepass", "s3cret/@").start()?;
     let port = server.port();
