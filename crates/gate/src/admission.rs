@@ -101,7 +101,12 @@ impl Charged {
         match self {
             #[cfg(feature = "redis")]
             Charged::Fleet(_) => {}
-            Charged::Here { receipts, .. } => receipts.extend(receipt),
+            Charged::Here { receipts, .. } => {
+                // Not by `extend`, which is made for many.
+                if let Some(receipt) = receipt {
+                    receipts.push(receipt);
+                }
+            }
         }
     }
 

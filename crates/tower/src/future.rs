@@ -61,14 +61,10 @@ where
         ResponseFuture { stage: Stage::Deciding { admit, shared, asked } }
     }
 
-    /// For one that starts now. `service` is ready.
+    /// For one that is being served.
     #[inline]
-    pub(crate) fn serving(
-        admission: Box<Admission>,
-        service: &mut S,
-        request: Request<B>,
-    ) -> ResponseFuture<S, B> {
-        ResponseFuture { stage: Stage::serving(admission, service, request) }
+    pub(crate) fn serving(future: S::Future, in_flight: InFlight) -> ResponseFuture<S, B> {
+        ResponseFuture { stage: Stage::Serving { future, in_flight: Some(in_flight) } }
     }
 
     pub(crate) fn decided(
@@ -109,10 +105,8 @@ where
         Stage::serving(admission, service, request)
     }
 
-    #[inline]
     fn serving(admission: Box<Admission>, service: &mut S, mut request: Request<B>) -> Self {
-        let in_flight = InFlight::new(admission);
-        request.extensions_mut().insert(in_flight.limits());
+        let in_flight = InFlight::new(admission, &mut request);
         Stage::Serving { future: service.call(request), in_flight: Some(in_flight) }
     }
 }

@@ -149,13 +149,12 @@ pub(crate) enum Left {
 }
 
 impl InFlight {
-    pub(crate) fn new(admission: Box<Admission>) -> InFlight {
+    /// A request that starts now, and can tell so.
+    pub(crate) fn new<B>(admission: Box<Admission>, request: &mut http::Request<B>) -> InFlight {
         let state = State { admission, wishes: Wishes::default() };
-        InFlight(Limits(Arc::new(Mutex::new(state))))
-    }
-
-    pub(crate) fn limits(&self) -> Limits {
-        self.0.clone()
+        let limits = Limits(Arc::new(Mutex::new(state)));
+        request.extensions_mut().insert(limits.clone());
+        InFlight(limits)
     }
 
     /// Carries out what response and handler say, and writes what the client is told.

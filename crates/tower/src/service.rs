@@ -11,6 +11,7 @@ use tower_service::Service;
 use crate::body::LimitedBody;
 use crate::future::ResponseFuture;
 use crate::layer::Shared;
+use crate::limits::InFlight;
 use crate::seen::Seen;
 
 /// A service with a gate in front; made by a [`TidegateLayer`](crate::TidegateLayer).
@@ -48,10 +49,11 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> ResponseFuture<S, B> {
+    fn call(&mut self, mut request: Request<B>) -> ResponseFuture<S, B> {
         match self.shared.gate.admit(&Seen::new(&request)).ready() {
             Ok(admission) if admission.verdict() == Verdict::Allow => {
-                ResponseFuture::serving(admission, &mut self.inner, request)
+                let in_flight = InFlight::new(admission, &mut request);
+                ResponseFuture::serving(self.inner.call(request), in_flight)
             }
             admit => self.call_later(admit, request),
         }
