@@ -123,6 +123,15 @@ impl Resource {
         }
     }
 
+    /// There is no end of places from now on.
+    pub(crate) fn let_go(&mut self) {
+        match self {
+            // Those that are out come back.
+            Resource::InFlight { limit, .. } => *limit = u32::MAX,
+            other => *other = Resource::in_flight(u32::MAX),
+        }
+    }
+
     /// Undoes what was taken: whoever was given it never knew.
     pub(crate) fn undo(&mut self, taken: Taken, now: Tick) {
         match (self, taken) {
@@ -140,12 +149,19 @@ impl Resource {
         }
     }
 
-    /// Gives back what was held for `span`. A rate gets nothing back: time gives.
-    pub(crate) fn give_back(&mut self, taken: Taken, span: Span, outcome: Outcome, now: Tick) {
+    /// Gives back what was held for `span`, as others were that it stands for. A rate gets nothing
+    /// back: time gives.
+    pub(crate) fn give_back(
+        &mut self,
+        taken: Taken,
+        (span, stands_for): (Span, u64),
+        outcome: Outcome,
+        now: Tick,
+    ) {
         match (self, taken) {
             (Resource::InFlight { out, held, .. }, Taken::Places(cells)) => {
                 *out = out.saturating_sub(cells.into());
-                held.span.add(span.get());
+                (0..stands_for).for_each(|_| held.span.add(span.get()));
             }
             (Resource::Adaptive { controller, held }, Taken::Request { cost, started }) => {
                 finish(controller, started, outcome, now);

@@ -19,7 +19,7 @@ use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::resource::{Resource, Taken};
 use crate::slot::{Grant, Outcome, Slot};
-use crate::spare::{Spare, Spares};
+use crate::spare::{Given, Spares};
 use crate::stats::{REASONS, Stats};
 use crate::wanted::Wanted;
 
@@ -39,8 +39,8 @@ struct State {
     queue: Queue<Option<Arc<Slot>>>,
     resource: Resource,
     alarm: Option<(Tick, Option<WakeId>)>,
-    /// Whether any group of threads may have places in advance.
-    has_spares: bool,
+    /// Places that groups of threads have in advance.
+    given: Given,
     started: u64,
     refused: [u64; REASONS.len()],
 }
@@ -80,7 +80,7 @@ impl Shared {
             queue: Queue::new(settings),
             resource,
             alarm: None,
-            has_spares: false,
+            given: Given::default(),
             started: 0,
             refused: [0; REASONS.len()],
         };
@@ -170,6 +170,7 @@ impl Shared {
                 && let Some(Outcome::Started(Grant { ticket, taken, .. })) = slot.take()
             {
                 // It had its turn and never knew.
+                state.look_elsewhere(&self.spares);
                 state.resource.undo(taken, now);
                 state.queue.complete(ticket, 0);
             }
@@ -179,7 +180,9 @@ impl Shared {
     /// What was given comes back, and took `actual`.
     pub(crate) fn give_back(&self, grant: Grant, actual: u32, came: adapt::Outcome) {
         self.change(|state, now| {
-            state.resource.give_back(grant.taken, now.since(grant.since), came, now);
+            state.look_elsewhere(&self.spares);
+            let held = (now.since(grant.since), grant.stands_for);
+            state.resource.give_back(grant.taken, held, came, now);
             state.queue.complete(grant.ticket, actual);
         });
     }
@@ -187,8 +190,11 @@ impl Shared {
     /// A place comes back that was given out in advance, and took `actual`.
     pub(crate) fn give_back_spare(&self, class: Class, path: &Path, actual: u32) {
         self.change(|state, now| {
+            state.given.one_came_back();
             state.resource.undo(Taken::Places(1), now);
-            if 1 < actual {
+            state.look_elsewhere(&self.spares);
+            // After the last of all, whatever is owed is owed to nobody.
+            if 1 < actual && state.queue.is_busy() {
                 state.queue.charge(class, path, actual - 1);
             }
         });
@@ -238,7 +244,7 @@ impl Shared {
     pub(crate) fn let_go(&self) {
         self.change(|state, _| {
             state.take_back(&self.spares);
-            state.resource = Resource::in_flight(u32::MAX);
+            state.resource.let_go();
         });
     }
 
@@ -300,30 +306,27 @@ impl State {
         if room.free < request.cost {
             return None;
         }
+        self.look_elsewhere(spares);
         let (cost, ticket) = self.queue.pass(now, request, room)?;
         let taken = self.resource.take(cost, Span::ZERO, now);
-        self.started += 1;
-        self.spare_some(spares.mine());
-        Some(Grant { ticket, taken, waited: Span::ZERO, since: now })
+        // Those of one cell, which is what is given in advance.
+        let others =
+            if request.cost == 1 { self.given.more(spares, &mut self.resource) } else { 0 };
+        self.started += 1 + others;
+        Some(Grant { ticket, taken, waited: Span::ZERO, since: now, stands_for: 1 + others })
     }
 
-    /// Gives the threads of one that started at once some places in advance, if there are plenty.
-    fn spare_some(&mut self, spare: &Spare) {
-        if let Some(places) = self.resource.spare(spare.free()) {
-            self.has_spares = true;
-            self.started += spare.add(places);
-        }
+    /// Tells the queue whether anybody has a place that it did not hand out.
+    fn look_elsewhere(&mut self, spares: &Spares) {
+        let is_busy = self.given.is_any_out(spares);
+        self.queue.busy_elsewhere(is_busy);
     }
 
     /// Takes back what was given in advance; `false` if there is no such thing.
     fn take_back(&mut self, spares: &Spares) -> bool {
-        if !std::mem::take(&mut self.has_spares) {
-            return false;
-        }
-        let returned = spares.close();
-        self.started += returned.taken;
-        self.resource.unspare(returned.free);
-        true
+        let taken = self.given.take_back(spares, &mut self.resource);
+        self.started += taken.unwrap_or_default();
+        taken.is_some()
     }
 
     fn start(
@@ -334,7 +337,7 @@ impl State {
         let Started { item, cost, ticket, waited, .. } = started;
         let taken = self.resource.take(cost, waited, now);
         self.started += 1;
-        (item, Grant { ticket, taken, waited, since: now })
+        (item, Grant { ticket, taken, waited, since: now, stands_for: 1 })
     }
 
     /// Starts whoever can, refuses whoever is late, and says when to look again.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 
 use tidegate_store::apart::{GROUPS, group};
 
+use crate::resource::Resource;
 use crate::shared::Shared;
 
 /// What each group of threads has in advance.
@@ -36,6 +37,51 @@ const TAKEN_MAX: u64 = 15;
 pub(crate) struct Returned {
     pub(crate) free: u32,
     pub(crate) taken: u64,
+}
+
+/// What a queue knows of the places that it gave in advance.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// Those that are free, and those that somebody has.
+    places: u64,
+    /// Whether any group may have some.
+    is_open: bool,
+}
+
+impl Given {
+    /// Gives this thread's group some if there are plenty, or takes all of them back; says how many
+    /// were taken of which the queue had not heard. For a request that starts while nobody waits.
+    pub(crate) fn more(&mut self, spares: &Spares, resource: &mut Resource) -> u64 {
+        let spare = spares.mine();
+        let Some(places) = resource.spare(spare.free()) else {
+            return self.take_back(spares, resource).unwrap_or_default();
+        };
+        self.is_open = true;
+        self.places += u64::from(places);
+        spare.add(places)
+    }
+
+    /// Takes back all that are free, and says how many were taken of which the queue had not heard.
+    pub(crate) fn take_back(&mut self, spares: &Spares, resource: &mut Resource) -> Option<u64> {
+        if !std::mem::take(&mut self.is_open) {
+            return None;
+        }
+        let Returned { free, taken } = spares.close();
+        self.places = self.places.saturating_sub(free.into());
+        resource.unspare(free);
+        Some(taken)
+    }
+
+    /// Somebody gave its place back to the queue.
+    pub(crate) fn one_came_back(&mut self) {
+        self.places = self.places.saturating_sub(1);
+    }
+
+    /// Whether anybody has one.
+    pub(crate) fn is_any_out(&self, spares: &Spares) -> bool {
+        let free = || if self.is_open { spares.read().free } else { 0 };
+        0 < self.places && u64::from(free()) < self.places
+    }
 }
 
 impl Spares {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use tidegate_core::Span;
-use tidegate_fair::{Acquire, FairQueue, Permit, Reason, Refused};
+use tidegate_fair::{Acquire, FairQueue, Permit, Reason, Refused, Settings};
 use tidegate_sim::rng::Rng;
 use tidegate_store::ManualClock;
 
@@ -104,26 +104,172 @@ fn fewer_places_are_fewer_at_once() {
     assert_eq!(many.len(), 20 * LIMIT as usize);
 }
 
+/// Tenants of one queue, or users of one organization in another.
+#[derive(Clone, Copy, Debug)]
+enum Level {
+    Tenant,
+    User,
+}
+
+impl Level {
+    const ALL: [Level; 2] = [Level::Tenant, Level::User];
+
+    fn queue(self) -> FairQueue {
+        let settings = Settings { levels: self as u8 + 1, ..Settings::default() };
+        FairQueue::in_flight(LIMIT).settings(settings).clock(Arc::new(ManualClock::new())).build()
+    }
+
+    fn of(self, queue: &FairQueue, name: &str) -> Acquire {
+        match self {
+            Level::Tenant => queue.of(name).acquire(PATIENCE),
+            Level::User => queue.of("ours").then(name).acquire(PATIENCE),
+        }
+    }
+
+    fn now(self, queue: &FairQueue, name: &str) -> Permit {
+        poll(&mut self.of(queue, name)).unwrap().unwrap()
+    }
+
+    /// Takes what is left, lets forty of `greedy` and of `fair` wait, and gives all places back:
+    /// how many of `fair` are served with these.
+    fn served_of_fair(self, queue: &FairQueue, mut held: Vec<Permit>) -> usize {
+        held.extend(std::iter::from_fn(|| at_once(queue, "theirs")));
+        assert_eq!(queue.stats().in_flight, u64::from(LIMIT));
+        let names = ["greedy", "fair"].into_iter().flat_map(|name| (0..40).map(move |_| name));
+        let mut waiting: Vec<(&str, Acquire)> =
+            names.map(|name| (name, self.of(queue, name))).collect();
+        assert!(waiting.iter_mut().all(|(_, it)| poll(it).is_none()));
+        drop(held);
+        let started: Vec<(&str, Permit)> =
+            waiting.iter_mut().filter_map(|(name, it)| Some((*name, poll(it)?.unwrap()))).collect();
+        assert_eq!(started.len(), LIMIT as usize);
+        started.iter().filter(|(name, _)| *name == "fair").count()
+    }
+}
+
 #[test]
 fn a_tenant_pays_for_what_its_request_took_also_if_nobody_waited_then() {
-    let (queue, _clock) = in_flight(LIMIT);
-    let mut rest = vec![at_once(&queue, "greedy").unwrap()];
-    // The queue has heard of the first, and not of this.
-    let surprise = at_once(&queue, "greedy").unwrap();
-    rest.extend((2..LIMIT).map(|_| at_once(&queue, "other").unwrap()));
-    let mut waiting: Vec<(&str, Acquire)> = ["greedy", "fair"]
-        .into_iter()
-        .flat_map(|name| (0..40).map(move |_| name))
-        .map(|name| (name, queue.of(name).acquire(PATIENCE)))
-        .collect();
-    assert!(waiting.iter_mut().all(|(_, it)| poll(it).is_none()));
+    for (level, is_first_served) in Level::ALL.map(|it| [(it, false), (it, true)]).concat() {
+        let queue = level.queue();
+        // The queue hears of the first, and not of those after it.
+        let first = at_once(&queue, "theirs").unwrap();
+        let (surprise, other) = (level.now(&queue, "greedy"), level.now(&queue, "other"));
+        surprise.complete(1_000);
+        // As long as anybody is being served, what is owed stays owed.
+        let mut held = vec![other];
+        held.extend(Some(first).filter(|_| is_first_served));
+        let served = level.served_of_fair(&queue, held);
+        assert_eq!(served, 40, "{level:?}: taking turns, each has half of them");
+    }
+}
+
+#[test]
+fn what_was_owed_is_owed_to_nobody_once_nobody_is_served() {
+    for (level, is_first_last) in Level::ALL.map(|it| [(it, true), (it, false)]).concat() {
+        let queue = level.queue();
+        // Once everything was taken, and all that was given in advance came back.
+        spread(&queue);
+        let all: Vec<Permit> = std::iter::from_fn(|| at_once(&queue, "theirs")).collect();
+        assert_eq!(all.len(), LIMIT as usize);
+        drop(all);
+        let (first, surprise) = (level.now(&queue, "other"), level.now(&queue, "greedy"));
+        let first = Some(first).filter(|_| is_first_last);
+        surprise.complete(1_000);
+        drop(first);
+        assert_eq!(level.served_of_fair(&queue, Vec::new()), 32, "{level:?}");
+    }
+}
+
+#[test]
+fn that_nobody_is_served_any_more_is_found_out_when_the_queue_is_next_asked() {
+    let queue = Level::Tenant.queue();
+    let (first, surprise) = (at_once(&queue, "theirs"), at_once(&queue, "greedy").unwrap());
+    let last = at_once(&queue, "other");
     surprise.complete(1_000);
+    drop(first);
+    // The queue does not hear of this.
+    drop(last);
+    let wide = poll(&mut queue.of("wide").cost(2).acquire(PATIENCE)).unwrap().unwrap();
+    assert_eq!(Level::Tenant.served_of_fair(&queue, vec![wide]), 32);
+}
+
+#[test]
+fn what_is_charged_late_says_nothing_about_weights() {
+    let (queue, _clock) = in_flight(LIMIT);
+    let of = |name: &str, weight: u32| queue.of(name).weight(weight).acquire(PATIENCE);
+    let first = at_once(&queue, "z").unwrap();
+    let old = poll(&mut of("t", 1)).unwrap().unwrap();
+    let mut rest = vec![first];
+    rest.extend((2..LIMIT).map(|_| at_once(&queue, "z").unwrap()));
+    let mut waiting: Vec<(&str, Acquire)> =
+        (0..60).flat_map(|_| [("t", of("t", 9)), ("u", of("u", 1))]).collect();
+    assert!(waiting.iter_mut().all(|(_, it)| poll(it).is_none()));
+    old.complete(2);
     drop(rest);
     let started: Vec<(&str, Permit)> =
         waiting.iter_mut().filter_map(|(name, it)| Some((*name, poll(it)?.unwrap()))).collect();
-    let fair = started.iter().filter(|(name, _)| *name == "fair").count();
-    // Taking turns, each would have had half of the places.
-    assert_eq!((started.len(), fair), (64, 40), "who took more waits longer");
+    let of_t = started.iter().filter(|(name, _)| *name == "t").count();
+    assert!(55 < of_t, "{of_t} of {} with nine tenths of the weight", started.len());
+}
+
+#[test]
+fn places_are_given_in_advance_again_after_a_burst() {
+    for limit in [64, 256, 1_000, 10_000] {
+        for peak in [limit * 4 / 10, limit * 55 / 100, limit * 9 / 10] {
+            let (queue, _clock) = in_flight(limit);
+            for _ in 0..8 {
+                let queue = queue.clone();
+                let burst = move || {
+                    drop((0..peak).map(|_| at_once(&queue, "a").unwrap()).collect::<Vec<_>>());
+                };
+                thread::spawn(burst).join().unwrap();
+            }
+            // Whom the queue hears of, it remembers while it is served.
+            let is_heard_of = |number: u32| {
+                let before = queue.stats().flows;
+                let _permit = poll(&mut queue.of(number).acquire(Span::ZERO)).unwrap().unwrap();
+                before < queue.stats().flows
+            };
+            let heard = (0..1_000).filter(|number| is_heard_of(*number)).count();
+            assert!((50..100).contains(&heard), "{heard} of 1000 with {peak} of {limit}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_back_after_nothing_was_scarce_is_counted_still() {
+    let (queue, _clock) = in_flight(10 * LIMIT);
+    let mut old: Vec<Permit> = (0..40).map(|_| at_once(&queue, "a").unwrap()).collect();
+    queue.let_go();
+    drop(at_once(&queue, "a"));
+    old.clear();
+    let held: Vec<Permit> = (0..LIMIT).map(|_| at_once(&queue, "a").unwrap()).collect();
+    assert_eq!(queue.stats().in_flight, u64::from(LIMIT));
+    queue.set_limit(LIMIT);
+    assert!(at_once(&queue, "a").is_none(), "one too many");
+    drop(held);
+    assert_eq!(queue.stats().in_flight, 0);
+}
+
+#[test]
+fn each_request_counts_alike_in_how_long_places_are_held() {
+    let (queue, clock) = in_flight(LIMIT);
+    for _ in 0..200 {
+        let wide = poll(&mut queue.of("w").cost(2).acquire(Span::ZERO)).unwrap().unwrap();
+        for _ in 0..15 {
+            let permit = at_once(&queue, "a").unwrap();
+            clock.advance(Span::from_millis(1));
+            drop(permit);
+        }
+        clock.advance(Span::from_secs(2));
+        drop(wide);
+    }
+    let _held: Vec<Permit> = (0..LIMIT).map(|_| at_once(&queue, "a").unwrap()).collect();
+    let mut crowd: Vec<Acquire> = (0..LIMIT).map(|_| queue.of("a").acquire(PATIENCE)).collect();
+    assert!(crowd.iter_mut().all(|it| poll(it).is_none()));
+    let refused = poll(&mut queue.of("a").acquire(Span::from_millis(10))).unwrap().unwrap_err();
+    let retry_after = refused.retry_after.unwrap();
+    assert!(retry_after < Span::from_millis(500), "{retry_after:?}");
 }
 
 #[test]

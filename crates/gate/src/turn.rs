@@ -113,7 +113,8 @@ impl Generation {
         });
         let learns = matches!(share.capacity(), Capacity::Adaptive { .. });
         let terms = Terms { share: number, cost, is_open, learns, wait: share.wait() };
-        Some((ask?.class(sharing.class).cost(cost), terms))
+        let ask = ask.unwrap_or_else(|| queue.of(()));
+        Some((ask.class(sharing.class).cost(cost), terms))
     }
 }
 

@@ -40,8 +40,25 @@ impl<T> Queue<T> {
     pub fn charge(&mut self, class: Class, path: &Path, cells: u32) {
         self.tree.tidy();
         let found = self.tree.find_flow(class, path);
-        let flow = self.tree.find_or_add(found, path);
+        // It has had them by then: what it weighs now, those say who wait.
+        let flow = self.tree.add_rest(found, path);
         self.tree.owe(flow, cells);
+    }
+
+    /// Whether anybody waits or is being served, here or elsewhere.
+    pub fn is_busy(&self) -> bool {
+        !self.is_empty() || 0 < self.in_service() || self.tree.is_busy_elsewhere
+    }
+
+    /// Says whether requests are in service that this queue did not hand out. As long as there
+    /// are, what flows owe to each other is not forgiven.
+    pub fn busy_elsewhere(&mut self, is_busy: bool) {
+        let was_busy = core::mem::replace(&mut self.tree.is_busy_elsewhere, is_busy);
+        if was_busy && !is_busy {
+            for class in Class::ALL {
+                self.tree.rest_if_idle(Tree::root(class));
+            }
+        }
     }
 }
 
@@ -54,7 +71,10 @@ impl Tree {
             let (tag, now) = (self.tag(at), self.group_of(parent).virtual_time);
             let owing = tag.max(now).saturating_add(weight::step(cells, weight, &mut carry));
             self.move_tag(at, owing.min(now + LEAD_MAX).max(tag), carry);
-            self.rest_if_idle(at);
+            if self.node(at).is_idle() {
+                // Others of its group may be in service elsewhere: their busy period goes on.
+                self.rest(at);
+            }
             at = parent;
         }
     }

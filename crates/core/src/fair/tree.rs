@@ -29,6 +29,8 @@ pub(super) struct Tree {
     rest: Vec<u32>,
     rest_next: usize,
     rest_max: usize,
+    /// Whether requests are in service that were not handed out here.
+    pub(super) is_busy_elsewhere: bool,
 }
 
 /// The last node of a path that is remembered.
@@ -66,6 +68,7 @@ impl Tree {
             rest: Vec::new(),
             rest_next: 0,
             rest_max: requests_max as usize,
+            is_busy_elsewhere: false,
         };
         for _ in Class::ALL {
             let group = tree.add_group();
@@ -143,12 +146,17 @@ impl Tree {
     /// The flow of a path that was `found`, made if need be. The weights are those that the path
     /// says.
     pub(super) fn find_or_add(&mut self, found: Found, path: &Path) -> u32 {
-        let (known, new) = path.shares(self.levels).split_at(found.depth);
         let mut at = found.at;
-        for share in known.iter().rev() {
+        for share in path.shares(self.levels)[..found.depth].iter().rev() {
             self.set_weight(at, share.weight);
             at = self.node(at).parent;
         }
+        self.add_rest(found, path)
+    }
+
+    /// The same without a word about the weights of those that are there.
+    pub(super) fn add_rest(&mut self, found: Found, path: &Path) -> u32 {
+        let new = &path.shares(self.levels)[found.depth..];
         let add = |(at, left), share: &Share| (self.add(at, *share, left == 1), left - 1);
         new.iter().fold((found.at, new.len()), add).0
     }
@@ -225,17 +233,21 @@ impl Tree {
         if !node.is_idle() {
             return;
         }
-        let (group, parent, is_at_rest) = (node.group(), node.parent, node.is_at_rest);
-        if group != NONE {
+        let (group, parent) = (node.group(), node.parent);
+        if group != NONE && (parent != NONE || !self.is_busy_elsewhere) {
             self.groups[group as usize].end_of_busy_period();
         }
-        if parent != NONE && !is_at_rest {
+        if parent != NONE {
             self.rest(at);
         }
     }
 
-    fn rest(&mut self, at: u32) {
+    /// Puts an idle node to rest, unless it is.
+    pub(super) fn rest(&mut self, at: u32) {
         let node = &mut self.nodes[at as usize];
+        if node.is_at_rest {
+            return;
+        }
         (node.is_at_rest, node.place) = (true, index(self.rest.len()));
         self.rest.push(at);
     }
