@@ -250,6 +250,12 @@ impl std::ops::Deref for InForce {
 }
 
 impl Admit {
+    /// Whether it waits for a turn in a share, in this process: for as long as somebody is patient,
+    /// not for as long as a store needs.
+    pub fn awaits_turn(&self) -> bool {
+        matches!(self.0, Admitting::Turning(_))
+    }
+
     /// The decision, if it has been made already: always so in this process, unless a turn has to
     /// be waited for.
     #[inline]

@@ -16,16 +16,16 @@ use super::frame::Frames;
 use super::session::Session;
 use super::table;
 use super::turn::{Conversation, Ending};
-use super::waiting;
+use super::waiting::{self, Waiting};
 use crate::desk::Desk;
 use crate::limits::{
-    FAREWELL_TIME, RESP_IDLE_CHECKS, RESP_LAST_TURNS_MAX, RESP_LAST_WAIT, RESP_SLOW_CHECKS,
-    RESP_WRITE_DEADLINE,
+    FAREWELL_TIME, RESP_COMMAND_BYTES_MAX, RESP_IDLE_CHECKS, RESP_LAST_TURNS_MAX, RESP_LAST_WAIT,
+    RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
 };
 use crate::listen;
 use crate::metrics::DoorName;
 use crate::stop::Stop;
-use crate::trace::{Ending as SpanEnding, Outcome};
+use crate::trace::{Ending as SpanEnding, Notes, Outcome};
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -163,8 +163,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             if 0 < turn.commands {
                 self.quiet = 0;
             }
-            if !turn.waiting.is_empty() {
-                waiting::settle(turn.waiting, &mut self.out, &mut notes).await;
+            if !turn.waiting.is_empty() && !self.settle(turn.waiting, &mut notes).await {
+                return Some(Closed::ByClient);
             }
             let commands = turn.commands as u64;
             let ended = desk.metrics.answered(DoorName::Resp, begun, commands);
@@ -191,6 +191,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
                 None => yield_now().await,
             }
         }
+    }
+
+    /// Waits for replies; `false` if the client goes away while any of them waits for a turn: then
+    /// all leave, and whoever is behind in the queue moves up.
+    async fn settle(&mut self, replies: Vec<Waiting>, notes: &mut Notes<'_>) -> bool {
+        let is_watched = waiting::any_turn(&replies);
+        let Line { stream, input, out, .. } = self;
+        let mut settling = pin!(waiting::settle(replies, out, notes));
+        poll_fn(|context| {
+            if settling.as_mut().poll(context).is_ready() {
+                return Poll::Ready(true);
+            }
+            // What it sends meanwhile is for later, and not without end.
+            while is_watched && input.len() < RESP_COMMAND_BYTES_MAX {
+                match listen::poll_more(stream, context, input) {
+                    Poll::Ready(true) => {}
+                    Poll::Ready(false) => return Poll::Ready(false),
+                    Poll::Pending => break,
+                }
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Answers what is on its way, until the client is quiet for a moment.

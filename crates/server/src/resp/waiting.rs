@@ -36,6 +36,13 @@ impl Waiting {
     }
 }
 
+/// Whether anybody waits for a turn.
+pub(super) fn any_turn(waiting: &[Waiting]) -> bool {
+    let awaits_turn =
+        |it: &Waiting| matches!(&it.pending, Pending::Admit(it, _) if it.awaits_turn());
+    waiting.iter().any(awaits_turn)
+}
+
 impl Pending {
     fn poll(&mut self, context: &mut Context<'_>, notes: &mut Notes<'_>) -> Poll<()> {
         let mut out = Vec::new();

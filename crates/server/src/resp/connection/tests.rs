@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use tidegate_gate::Gate;
+use tidegate_gate::{Gate, Sample};
 use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 
 use super::*;
@@ -14,7 +14,11 @@ use crate::settings::Bounds;
 use crate::stop::Stopper;
 
 fn door() -> RespDoor {
-    let gate = Gate::from_text("rules: [{ name: all, key: method, limit: 2/min }]").unwrap();
+    door_by("rules: [{ name: all, key: method, limit: 2/min }]")
+}
+
+fn door_by(policy: &str) -> RespDoor {
+    let gate = Gate::from_text(policy).unwrap();
     RespDoor::new(Arc::new(Desk::new(gate, Guard::default(), None, None, Bounds::default())))
 }
 
@@ -99,5 +103,62 @@ async fn a_client_that_reads_slowly_is_read_from_slowly() {
     };
     let (closed, replies) = tokio::join!(serving, asking);
     assert_eq!(replies, b"+PONG\r\n".repeat(5_000));
+    assert_eq!(closed, Closed::ByClient);
+}
+
+#[tokio::test]
+async fn whoever_goes_away_while_it_waits_for_its_turn_leaves_the_queue() {
+    let policy = "share: [{ name: all, capacity: 1 in flight, by: method, wait: 20s }]";
+    let (door, (near, mut far)) = (door_by(policy), duplex(1 << 10));
+    let (_stopper, stop) = Stopper::new();
+    let gate = door.desk.gate.clone();
+    let first = gate.decide(&Sample::new("GET /"));
+    assert!(first.has_place());
+    let serving = async move { serve(near, session(&door), &door.desk, stop).await };
+    let leaving = async move {
+        // What comes after it waits, too, and does not hide that the client goes.
+        far.write_all(b"TIDEGATE.CHECK METHOD GET\r\nPING\r\n").await.unwrap();
+        while gate.stats().shares[0].waiting == 0 {
+            yield_now().await;
+        }
+        far.write_all(b"PING\r\n").await.unwrap();
+        drop(far);
+        while gate.stats().shares[0].waiting == 1 {
+            yield_now().await;
+        }
+        let refused = &gate.stats().shares[0].refused;
+        assert!(refused.iter().all(|(_, count)| *count == 0), "it waited in vain: {refused:?}");
+    };
+    let (closed, ()) = tokio::join!(serving, leaving);
+    assert_eq!(closed, Closed::ByClient);
+    drop(first);
+}
+
+#[tokio::test]
+async fn what_comes_while_one_waits_for_its_turn_is_answered_after_it() {
+    let policy = "share: [{ name: all, capacity: 1 in flight, by: method, wait: 20s }]";
+    let (door, (near, mut far)) = (door_by(policy), duplex(1 << 10));
+    let (_stopper, stop) = Stopper::new();
+    let gate = door.desk.gate.clone();
+    let first = gate.decide(&Sample::new("GET /"));
+    let serving = async move { serve(near, session(&door), &door.desk, stop).await };
+    let asking = async move {
+        far.write_all(b"TIDEGATE.CHECK METHOD GET\r\n").await.unwrap();
+        while gate.stats().shares[0].waiting == 0 {
+            yield_now().await;
+        }
+        far.write_all(b"PING\r\n").await.unwrap();
+        yield_now().await;
+        drop(first);
+        let mut told = Vec::new();
+        while !told.ends_with(b"+PONG\r\n") {
+            let mut more = [0; 256];
+            let read = far.read(&mut more).await.unwrap();
+            told.extend_from_slice(&more[..read]);
+        }
+        String::from_utf8(told).unwrap()
+    };
+    let (closed, told) = tokio::join!(serving, asking);
+    assert!(told.contains("allow"), "{told}");
     assert_eq!(closed, Closed::ByClient);
 }
