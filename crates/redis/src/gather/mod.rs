@@ -286,7 +286,8 @@ impl Gather {
 
     /// Tells the breaker of a server how a call went; who fails too often is connected to anew.
     fn note(&self, lane: &Lane, failed: bool) {
-        let now = self.clock.now();
+        // Only a failure needs to know when it was.
+        let now = if failed { self.clock.now() } else { Tick::default() };
         if lane.note(failed, now, self.hasher.hash_one(now)) {
             self.wire.reconnect(lane.number());
         }
