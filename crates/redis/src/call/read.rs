@@ -1,6 +1,6 @@
 //! The reply to a call: what became of each request.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Receipt, Tick};
 
 use super::Run;
@@ -44,10 +44,10 @@ pub(crate) fn read<'a>(
     reply: &Reply,
 ) -> Result<(Tick, Vec<Outcome<'a>>), Garbled> {
     let mut items = reply.items();
-    let Some(Item::List(length)) = items.next() else { return Err(Garbled) };
-    if let Some(Item::Bytes(seconds)) = { items }.next() {
-        items.next();
-        return read_short(runs, seconds, length, items);
+    match items.next() {
+        Some(Item::List(_)) => {}
+        Some(Item::Bytes(text)) => return read_lines(runs, text),
+        _ => return Err(Garbled),
     }
     let now = u64::try_from(number(&mut items)?).map_err(|_| Garbled)?;
     let mut outcomes = Vec::with_capacity(runs.len());
@@ -58,30 +58,38 @@ pub(crate) fn read<'a>(
     Ok((Tick::from_micros(now), outcomes))
 }
 
-/// The same of `whole_line.lua`: it says how many passed only if some did not.
-fn read_short<'a>(
-    runs: &[Run<'a>],
-    seconds: &[u8],
-    length: usize,
-    mut items: Items<'_>,
-) -> Result<(Tick, Vec<Outcome<'a>>), Garbled> {
-    let ticks = decimal(bytes(&mut items)?)?;
-    let now = decimal(seconds)?.checked_mul(1_000_000).and_then(|it| it.checked_add(ticks));
-    if length != runs.len() + 2 {
-        return Err(Garbled);
-    }
+/// The same of `whole_line.lua`: one text, a line for each.
+fn read_lines<'a>(runs: &[Run<'a>], text: &[u8]) -> Result<(Tick, Vec<Outcome<'a>>), Garbled> {
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let mut next = || lines.next().ok_or(Garbled);
+    let seconds = decimal(next()?)?;
+    let now = seconds.checked_mul(1_000_000).ok_or(Garbled)?;
+    let now = now.checked_add(decimal(next()?)?).ok_or(Garbled)?;
     let mut outcomes = Vec::with_capacity(runs.len());
     for run in runs {
-        let passed = match { items }.next() {
-            Some(Item::List(2)) => {
-                items.next();
-                number(&mut items)?
-            }
-            _ => run.count.into(),
-        };
-        outcomes.push(outcome(run, passed, &mut items)?);
+        outcomes.push(line_outcome(run, next()?)?);
     }
-    Ok((Tick::from_micros(now.ok_or(Garbled)?), outcomes))
+    if lines.next().is_some() { Err(Garbled) } else { Ok((Tick::from_micros(now), outcomes)) }
+}
+
+/// What became of a run by one limit: `!` and why it cannot be read, or what was found, behind how
+/// many passed and a slash if not all did.
+fn line_outcome<'a>(run: &Run<'a>, line: &[u8]) -> Result<Outcome<'a>, Garbled> {
+    let [limit] = &run.request.limits[..] else { return Err(Garbled) };
+    if let Some(why) = line.strip_prefix(b"!") {
+        return Ok(Outcome::Unreadable(String::from_utf8_lossy(why).into_owned()));
+    }
+    let (passed, found) = match line.iter().position(|&byte| byte == b'/') {
+        Some(slash) => {
+            let passed = u32::try_from(decimal(&line[..slash])?).map_err(|_| Garbled)?;
+            (passed, &line[slash + 1..])
+        }
+        None => (run.count, line),
+    };
+    let policy = limit.rule.policy();
+    let told = Told::read(policy, found).ok_or(Garbled)?;
+    let found = smallvec![Found { policy, cost: limit.cost, told }];
+    Ok(Outcome::Decided { passed, found })
 }
 
 /// What became of a run of which so many passed, limit by limit.

@@ -9,13 +9,14 @@
 -- ARGV  the weight of a request in ticks, and that of a burst
 --       how many are alike of each request; with none given, one of each
 --       behind those of all: now, in ticks, instead of the server's own clock, and the slack
--- reply seconds and ticks of now, as the server's clock says them; then for each request the state
---       that was found, if all alike passed; if not, how many did, and that state. -2 for how many
---       if the state cannot be read, and why.
+-- reply one text, a line each: seconds and ticks of now, as the server's clock says them; then for
+--       each request the state that was found, or nothing if it was as good as fresh; before it and
+--       a slash how many passed, if not all alike did; or `!` and why, if it cannot be read.
 --
 -- The client puts SLACK before this: milliseconds that a state is kept for longer than it counts.
 
-local keys, args, call, try, format = KEYS, ARGV, redis.call, redis.pcall, string.format
+local keys, args, call, try = KEYS, ARGV, redis.call, redis.pcall
+local format, number = string.format, tonumber
 local reply, slack, ahead = call('TIME'), SLACK, 0
 local now = reply[1] * 1000000 + reply[2]
 local told = args[#keys + 3]
@@ -36,46 +37,55 @@ local same, same_value, same_at
 for index = 1, #keys do
   local name, value, count = keys[index], values[index], 1
   if counts then count = args[2 + index] + 0 end
-  local ticks, found, passed, kept = now, value or '', count, nil
-  if value then ticks = tonumber(value) end
-  -- What is no number, or not one of ours, compares as neither.
-  if not ticks or not (0 <= ticks and ticks < 9007199254740992) then
-    passed, found = -2, type(value) == 'table' and value.err or 'not a state'
-  else
-    local from = ticks < now and now or ticks
-    kept = from + count * weight
+  -- Where the debt meets zero, and whether it still runs.
+  local from, runs, found = now, false, ''
+  if value then
+    local ticks = number(value)
+    if ticks and now <= ticks and ticks < 9007199254740992 then
+      from, runs = ticks, true
+    elseif not ticks or not (0 <= ticks and ticks < 9007199254740992) then
+      -- What is no number, or not one of ours, compares as neither.
+      from, found = nil, '!' .. (type(value) == 'table' and value.err or 'not a state')
+    end
+  end
+  if from then
+    local passed, kept = count, from + count * weight
     if full < kept then
       -- Both are whole and below 2^53, so a quotient below a whole number is never rounded to it.
       passed = math.max(0, math.floor((full - from) / weight))
       kept = from + passed * weight
     end
-  end
-  if 0 < passed then
-    if kept ~= same then
-      same, same_value = kept, nil
-      -- The format rounds down, so it is rounded up; as a number it would take longer.
-      same_at = format('%d', (kept + ahead + 999) / 1000 + slack)
-    end
-    local added
-    if value and now <= ticks then
-      added = try('INCRBY', name, passed == 1 and args[1] or format('%d', passed * weight))
-    end
-    if added == kept then
-      call('PEXPIREAT', name, same_at)
-    else
-      same_value = same_value or format('%d', kept)
-      if value or not are_many then
-        call('SET', name, same_value, 'PXAT', same_at)
-      else
-        local before = try('SET', name, same_value, 'PXAT', same_at, 'GET')
-        if before then passed, found = -2, before.err end
+    local before
+    if 0 < passed then
+      if kept ~= same then
+        same, same_value = kept, nil
+        -- The format rounds down, so it is rounded up; as a number it would take longer.
+        same_at = format('%d', (kept + ahead + 999) / 1000 + slack)
       end
+      local by = args[1]
+      if passed ~= 1 then by = format('%d', passed * weight) end
+      if runs and try('INCRBY', name, by) == kept then
+        call('PEXPIREAT', name, same_at)
+        found = value
+      else
+        same_value = same_value or format('%d', kept)
+        if value or not are_many then
+          call('SET', name, same_value, 'PXAT', same_at)
+        else
+          before = try('SET', name, same_value, 'PXAT', same_at, 'GET')
+        end
+      end
+    elseif are_many and not value then
+      before = try('GET', name)
     end
-  elseif are_many and not value then
-    local before = try('GET', name)
-    if before then passed, found = -2, before.err end
+    -- As it is read here, and not as it may have been written by others.
+    if runs and found == '' then found = format('%d', from) end
+    if before then
+      found = '!' .. before.err
+    elseif passed ~= count then
+      found = passed .. '/' .. found
+    end
   end
-  if passed ~= count then found = {passed, found} end
   reply[index + 2] = found
 end
-return reply
+return table.concat(reply, '\n')
