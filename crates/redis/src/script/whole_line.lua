@@ -16,7 +16,8 @@
 -- The client puts SLACK before this: milliseconds that a state is kept for longer than it counts.
 
 local keys, args, call, try = KEYS, ARGV, redis.call, redis.pcall
-local format, number = string.format, tonumber
+local find, format, number = string.find, string.format, tonumber
+local DIGITS, DAMAGED = '^%d+$', '!not a state'
 local reply, slack, ahead = call('TIME'), SLACK, 0
 local now = reply[1] * 1000000 + reply[2]
 local told = args[#keys + 3]
@@ -43,9 +44,11 @@ for index = 1, #keys do
     local ticks = number(value)
     if ticks and now <= ticks and ticks < 9007199254740992 then
       from, runs = ticks, true
-    elseif not ticks or not (0 <= ticks and ticks < 9007199254740992) then
-      -- What is no number, or not one of ours, compares as neither.
-      from, found = nil, '!' .. (type(value) == 'table' and value.err or 'not a state')
+    elseif type(value) == 'table' then
+      from, found = nil, '!' .. value.err
+    elseif not find(value, DIGITS) or not (ticks < now) then
+      -- Lua takes more for a number than we do. What is none compares as neither.
+      from, found = nil, DAMAGED
     end
   end
   if from then
@@ -67,6 +70,8 @@ for index = 1, #keys do
       if runs and try('INCRBY', name, by) == kept then
         call('PEXPIREAT', name, same_at)
         found = value
+      elseif runs and not find(value, DIGITS) then
+        found = DAMAGED
       else
         same_value = same_value or format('%d', kept)
         if value or not are_many then
@@ -74,15 +79,16 @@ for index = 1, #keys do
         else
           before = try('SET', name, same_value, 'PXAT', same_at, 'GET')
         end
+        if runs then found = value end
       end
+    elseif runs then
+      found = find(value, DIGITS) and value or DAMAGED
     elseif are_many and not value then
       before = try('GET', name)
     end
-    -- As it is read here, and not as it may have been written by others.
-    if runs and found == '' then found = format('%d', from) end
     if before then
       found = '!' .. before.err
-    elseif passed ~= count then
+    elseif passed ~= count and found ~= DAMAGED then
       found = passed .. '/' .. found
     end
   end
