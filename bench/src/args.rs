@@ -2,7 +2,7 @@
 
 use crate::doors::Part;
 use crate::setting::Effort;
-use crate::{layer, memory};
+use crate::{layer, memory, redis};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Args {
@@ -33,7 +33,10 @@ pub(crate) enum Command {
         keys: u64,
     },
     Pause,
-    Redis,
+    Redis {
+        /// Of `redis::PARTS`; all, if none is named.
+        parts: Vec<&'static str>,
+    },
     Help,
 }
 
@@ -60,7 +63,7 @@ impl Args {
                 "layer" => args.command = Command::Layer,
                 "memory" => args.command = Command::Memory,
                 "pause" => args.command = Command::Pause,
-                "redis" => args.command = Command::Redis,
+                "redis" => args.command = Command::Redis { parts: Vec::new() },
                 "help" | "--help" | "-h" => return Ok(Self { command: Command::Help, ..args }),
                 "--json" => args.json = true,
                 "--quick" => args.effort = Effort::Quick,
@@ -71,7 +74,7 @@ impl Args {
         if args.write && args.effort == Effort::Quick {
             return Err("a quick run is not worth writing down: drop --quick or --write".into());
         }
-        if args.write && matches!(&args.command, Command::Doors { parts } if !parts.is_empty()) {
+        if args.write && args.command.is_part() {
             return Err("a part is not worth writing down: name no parts, or drop --write".into());
         }
         Ok(args)
@@ -81,12 +84,23 @@ impl Args {
 impl Command {
     /// Takes a word that is neither a command nor a switch.
     fn add_part(&mut self, word: &str) -> Result<(), String> {
-        let part = Part::ALL.iter().find(|(name, _)| *name == word);
-        match (self, part) {
-            (Self::Doors { parts }, Some((_, part))) => parts.push(*part),
+        let door = Part::ALL.iter().find(|(name, _)| *name == word);
+        let of_redis = redis::PARTS.iter().find(|name| **name == word);
+        match (self, door, of_redis) {
+            (Self::Doors { parts }, Some((_, part)), _) => parts.push(*part),
+            (Self::Redis { parts }, _, Some(part)) => parts.push(part),
             _ => return Err(format!("no such command or switch: `{word}`; try --help")),
         }
         Ok(())
+    }
+
+    /// Whether it measures less than it could.
+    fn is_part(&self) -> bool {
+        match self {
+            Self::Doors { parts } => !parts.is_empty(),
+            Self::Redis { parts } => !parts.is_empty(),
+            _ => false,
+        }
     }
 }
 
@@ -118,7 +132,9 @@ Commands:
   pause    The longest single call while ten million keys come and go,
            and what ten million idle keys cost a busy one
   redis    Decisions per second of the Redis store, and bytes for each key in Redis, beside
-           the scripts that articles publish; starts a redis-server of its own
+           the scripts that articles publish; starts a redis-server of its own. One or more of
+           `alone`, `million`, `hot`, `flood` and `memory` after it measure only these, and
+           `token-bucket` or `gcra` only that algorithm
 
 Switches:
   --quick  A twentieth of the work: shows that it runs, not how fast anything is
@@ -146,7 +162,8 @@ mod tests {
         let args =
             Args { command: Command::Decide, effort: Effort::Quick, json: true, write: false };
         check("--json decide --quick", Ok(args));
-        let args = Args { command: Command::Redis, effort: Effort::Full, json: false, write: true };
+        let command = Command::Redis { parts: Vec::new() };
+        let args = Args { command, effort: Effort::Full, json: false, write: true };
         check("redis --write", Ok(args));
     }
 
@@ -159,6 +176,18 @@ mod tests {
         check("decide resp", Err("no such command or switch: `resp`; try --help"));
         check(
             "doors resp --write",
+            Err("a part is not worth writing down: name no parts, or drop --write"),
+        );
+    }
+
+    #[test]
+    fn redis_can_be_measured_in_part() {
+        let command = Command::Redis { parts: vec!["hot", "gcra"] };
+        let args = Args { command, effort: Effort::Full, json: false, write: false };
+        check("redis hot gcra", Ok(args));
+        check("doors hot", Err("no such command or switch: `hot`; try --help"));
+        check(
+            "redis hot --write",
             Err("a part is not worth writing down: name no parts, or drop --write"),
         );
     }

@@ -77,7 +77,7 @@ fn run(args: &Args) -> Result<bool> {
         Command::Layer => ("layer", layer::run(args.effort)?),
         Command::Memory => ("memory", memory::run(args.effort)?),
         Command::Pause => ("pause", pause::run(args.effort)?),
-        Command::Redis => ("redis", self::redis::run(args.effort)?),
+        Command::Redis { parts } => ("redis", self::redis::run(args.effort, parts)?),
     };
     if args.effort == Effort::Quick && !args.json {
         println!("A quick run: a twentieth of the keys and of the work.\n");

@@ -18,13 +18,43 @@ use self::host::Host;
 use crate::report::Report;
 use crate::setting::Effort;
 
-pub(crate) fn run(effort: Effort) -> Result<Report> {
+/// What can be had alone: traffic, memory, and algorithms.
+pub(crate) const PARTS: [&str; 7] =
+    ["alone", "million", "hot", "flood", MEMORY, "token-bucket", "gcra"];
+const MEMORY: &str = "memory";
+
+/// The parts that are wanted.
+#[derive(Clone, Copy)]
+struct Wanted<'a>(&'a [&'static str]);
+
+impl Wanted<'_> {
+    /// Whether this is measured: traffic or memory, if any such was named.
+    fn measures(self, what: &str) -> bool {
+        self.is_among(&PARTS[..5], what)
+    }
+
+    /// Whether it is measured by this algorithm.
+    fn has(self, kind: &str) -> bool {
+        self.is_among(&PARTS[5..], kind)
+    }
+
+    fn is_among(self, group: &[&str], part: &str) -> bool {
+        self.0.contains(&part) || !self.0.iter().any(|named| group.contains(named))
+    }
+}
+
+/// Measures some of the parts, or all if none is named.
+pub(crate) fn run(effort: Effort, parts: &[&'static str]) -> Result<Report> {
+    let wanted = Wanted(parts);
     let host = Host::start()?;
     let mut report = Report::new(format!("{}, on loopback. {ABOUT}", host.describe()?));
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("no runtime")?.block_on(async {
-        speed::add_to(&mut report, &host, effort).await?;
-        weight::add_to(&mut report, &host, effort).await
+        speed::add_to(&mut report, &host, effort, wanted).await?;
+        if wanted.measures(MEMORY) {
+            weight::add_to(&mut report, &host, effort).await?;
+        }
+        anyhow::Ok(())
     })?;
     Ok(report)
 }

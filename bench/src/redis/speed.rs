@@ -5,6 +5,7 @@ use std::time::Duration;
 use ::tidegate::Kind;
 use anyhow::{Result, ensure};
 
+use super::Wanted;
 use super::host::Host;
 use super::side::{Crowd, Lap, Side};
 use super::time::Time;
@@ -15,15 +16,24 @@ use crate::setting::Effort;
 use crate::statistics::{Spread, float, median, micros};
 
 /// Adds a table and a figure for every algorithm under every traffic.
-pub(super) async fn add_to(report: &mut Report, host: &Host, effort: Effort) -> Result<()> {
-    for kind in KINDS {
+pub(super) async fn add_to(
+    report: &mut Report,
+    host: &Host,
+    effort: Effort,
+    wanted: Wanted<'_>,
+) -> Result<()> {
+    for kind in KINDS.into_iter().filter(|kind| wanted.has(&kind.to_string())) {
         for scene in scenes(effort) {
+            let traffic = || scene.traffic.iter().filter(|it| wanted.measures(it.name));
+            if traffic().next().is_none() {
+                continue;
+            }
             host.flush()?;
             let sides = Side::pair(&host.url(), kind, scene.quota, &Time::OfDay).await?;
             for side in &sides {
                 fill(side, &scene).await?;
             }
-            for traffic in scene.traffic {
+            for traffic in traffic() {
                 let [plain, ours] = measure(host, &sides, &scene, traffic, effort).await?;
                 let ratio = Spread::of_ratios(&ours.speeds, &plain.speeds);
                 report.tables.push(table(kind, traffic, &[plain, ours]));

@@ -140,10 +140,10 @@ const CHECK_PASSWORD: &str = "put user and password into the URL as `redis://use
     or `redis://:password@host` if it has `requirepass` only";
 
 /// Only what Redis 6.2 knows: one word that it does not know makes a server refuse the line.
-const ACL: &str = "it needs EVALSHA, EVAL, GET, PSETEX, DEL, TIME, EXISTS, INFO, and CLUSTER SLOTS \
-    and ASKING in a cluster; SCRIPT LOAD is not needed; for example `ACL SETUSER tidegate on \
-    >password ~tg:* +evalsha +eval +get +psetex +del +time +exists +info +cluster|slots \
-    +asking +select +client|setname`";
+const ACL: &str = "it needs EVALSHA, EVAL, GET, MGET, SET, PSETEX, INCRBY, PEXPIREAT, DEL, TIME, \
+    EXISTS, INFO, and CLUSTER SLOTS and ASKING in a cluster; SCRIPT LOAD is not needed; for \
+    example `ACL SETUSER tidegate on >password ~tg:* +evalsha +eval +get +mget +set +psetex \
+    +incrby +pexpireat +del +time +exists +info +cluster|slots +asking +select +client|setname`";
 
 #[cfg(test)]
 mod tests {

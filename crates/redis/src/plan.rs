@@ -65,20 +65,27 @@ pub(crate) fn write(args: &mut impl Sink, policy: &Policy, does: Does, cost: u32
     }
 }
 
-/// Writes the plan of a narrow line: the fields of `narrow_line.lua`, or of `whole_line.lua`.
+/// Writes the plan of a narrow line: the fields of `narrow_line.lua`.
 pub(crate) fn write_narrow(args: &mut impl Sink, grains: &Grains, cost: u32) {
+    for [_, ticks, parts] in narrow_weights(grains, cost) {
+        args.number(ticks);
+        args.number(parts);
+    }
+    args.number(grains.tick());
+}
+
+/// Writes the plan of a line of whole ticks: the fields of `whole_line.lua`.
+pub(crate) fn write_whole(args: &mut impl Sink, grains: &Grains, cost: u32) {
+    for [_, ticks, _] in narrow_weights(grains, cost) {
+        args.number(ticks);
+    }
+}
+
+/// What a request weighs, and what a burst does.
+fn narrow_weights(grains: &Grains, cost: u32) -> [[u64; 3]; 2] {
     // Whatever weighs more than a burst never passes; but its weight might need a word.
     let cost = cost.min(grains.burst().saturating_add(1));
-    let is_whole = script::is_whole(grains);
-    for [_, ticks, parts] in [weight(grains, cost), weight(grains, grains.burst())] {
-        args.number(ticks);
-        if !is_whole {
-            args.number(parts);
-        }
-    }
-    if !is_whole {
-        args.number(grains.tick());
-    }
+    [weight(grains, cost), weight(grains, grains.burst())]
 }
 
 /// Writes the seven fields that a shape reads.

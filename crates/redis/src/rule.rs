@@ -165,13 +165,13 @@ impl FleetRule {
         let mut name = Vec::with_capacity(id_at + ID + text);
         name.extend_from_slice(prefix.as_bytes());
         name.push(b'{');
-        name.extend_from_slice(tag.as_bytes());
+        name.extend_from_slice(tag);
         name.push(b'}');
         name.extend_from_slice(self.0.id.as_bytes());
         // The mark says that a text follows, even an empty one.
         if let Some(text) = key.text() {
             name.push(b':');
-            name.extend_from_slice(text.as_bytes());
+            name.extend_from_slice(text);
         }
         Place { name: name.into(), tag_at: prefix.len() + 1, id_at }
     }
@@ -196,8 +196,8 @@ impl Place {
     pub(crate) fn is_of(&self, key: &FleetKey) -> bool {
         let (tag, text) = self.key();
         let has_text = self.id_at + ID < self.name.len();
-        let wanted = key.text().map_or(b"".as_slice(), str::as_bytes);
-        has_text == key.text().is_some() && same(tag, key.tag().as_bytes()) && same(text, wanted)
+        let wanted = key.text().unwrap_or_default();
+        has_text == key.text().is_some() && same(tag, key.tag()) && same(text, wanted)
     }
 
     /// The name that the state had under a former policy.

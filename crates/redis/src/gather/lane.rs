@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::Tick;
 
+use super::behind_others;
 use super::eager::{Eagerness, Waited};
 use super::party::{Outbox, Party, Portion, Waiter};
 use crate::breaker::{Breaker, Permission};
@@ -28,6 +29,9 @@ const CALLS_MAX_ALIKE: usize = 3;
 /// As many parties are found by what they ask; two that share a place are found one at a time.
 const PLACES: usize = 256;
 
+/// How often everybody else has a turn before a timer is set: whoever has the hand is mostly one of
+/// them, and needs no longer.
+const HAND_TRIES: usize = 4;
 /// The longest that somebody waits for the hand: many times as long as handing out takes.
 const HAND_WAIT: Duration = Duration::from_millis(1);
 
@@ -214,8 +218,11 @@ impl Lane {
     /// Waits for its turn to hand out answers, for a moment. That keeps calls apart and nothing
     /// else: whoever has the hand may be on a thread that does something else for long.
     pub(super) async fn hand(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
-        if let Ok(hand) = self.hand.try_lock() {
-            return Some(hand);
+        for _ in 0..HAND_TRIES {
+            if let Ok(hand) = self.hand.try_lock() {
+                return Some(hand);
+            }
+            behind_others().await;
         }
         tokio::time::timeout(HAND_WAIT, self.hand.lock()).await.ok()
     }

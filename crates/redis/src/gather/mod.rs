@@ -20,7 +20,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use redis::Value;
 use tidegate_core::{Kind, Span, Tick, Verdict};
 use tidegate_store::{Clock, SystemClock};
 use tokio::runtime::Handle;
@@ -37,7 +36,7 @@ use crate::rule::FleetRule;
 use crate::store::FleetCharge;
 use crate::tally::Tally;
 use crate::told::Answers;
-use crate::wire::{CallError, LANES_MAX, ScriptCall, Wire};
+use crate::wire::{self, CallError, LANES_MAX, ScriptCall, Wire};
 
 /// What became of a request.
 #[derive(Debug)]
@@ -111,13 +110,26 @@ impl Gather {
         self.lanes.iter().filter_map(OnceLock::get).filter(|lane| !lane.is_asked()).count()
     }
 
-    /// Sends calls, and counts how long that takes.
+    /// Sends a call, and counts how long that takes.
     pub(crate) async fn run(
+        &self,
+        lane: usize,
+        call: ScriptCall,
+        deadline: Tick,
+    ) -> Result<wire::Reply, CallError> {
+        let sent = self.clock.now();
+        let result = self.wire.run_one(lane, call, deadline).await;
+        self.tally.travels(1, self.clock.now().since(sent));
+        result
+    }
+
+    /// The same for several, in one write.
+    async fn run_all(
         &self,
         lane: usize,
         calls: Vec<ScriptCall>,
         deadline: Tick,
-    ) -> Vec<Result<Value, CallError>> {
+    ) -> Vec<Result<wire::Reply, CallError>> {
         let (count, sent) = (calls.len(), self.clock.now());
         let results = self.wire.run(lane, calls, Duration::from(deadline.since(sent))).await;
         self.tally.travels(count, self.clock.now().since(sent));
@@ -274,7 +286,8 @@ impl Gather {
 
     /// Tells the breaker of a server how a call went; who fails too often is connected to anew.
     fn note(&self, lane: &Lane, failed: bool) {
-        let now = self.clock.now();
+        // Only a failure needs to know when it was.
+        let now = if failed { self.clock.now() } else { Tick::default() };
         if lane.note(failed, now, self.hasher.hash_one(now)) {
             self.wire.reconnect(lane.number());
         }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
+use smallvec::{SmallVec, smallvec};
 use tidegate_core::Tick;
 use tokio::sync::MutexGuard;
 
@@ -17,7 +18,10 @@ use crate::failure::StoreError;
 use crate::plan::Does;
 use crate::refusals::When;
 use crate::told;
-use crate::wire::{CallError, ScriptCall};
+use crate::wire::{self, CallError, ScriptCall};
+
+/// What became of each call of a trip: mostly one.
+type Results = SmallVec<[Result<wire::Reply, CallError>; 1]>;
 
 /// Trips to one server, one after another.
 pub(super) struct Trip<'a> {
@@ -39,7 +43,7 @@ struct Call {
 
 /// The reply to a call, and the ticks here between which it was made.
 struct Heard<'a> {
-    reply: &'a redis::Value,
+    reply: &'a wire::Reply,
     sent: Tick,
     received: Tick,
     /// As in [`When`].
@@ -89,11 +93,22 @@ impl<'a> Trip<'a> {
         portions: &[Portion],
         calls: &[Call],
         deadline: Tick,
-    ) -> (Vec<Result<redis::Value, CallError>>, Tick, Tick) {
+    ) -> (Results, Tick, Tick) {
         let (gather, lane) = (self.gather, self.lane);
-        let scripts = calls.iter().map(|call| self.script(portions, call)).collect();
+        let mut scripts: Vec<_> = calls.iter().map(|call| self.script(portions, call)).collect();
         let sent = gather.now();
-        let mut run = pin!(gather.run(lane.number(), scripts, deadline));
+        let mut run = pin!(async {
+            match scripts.pop() {
+                Some(last) if scripts.is_empty() => {
+                    smallvec![gather.run(lane.number(), last, deadline).await]
+                }
+                last => {
+                    scripts.extend(last);
+                    // Large, and only in a cluster: all others need not carry it along.
+                    Box::pin(gather.run_all(lane.number(), scripts, deadline)).await.into()
+                }
+            }
+        });
         let begun = poll_once(run.as_mut()).await;
         // They are with the connection now.
         self.hand = None;
@@ -155,15 +170,10 @@ pub(super) async fn alone(
     let now = gather.judged_by.as_ref().map(|clock| clock.now());
     let call = call::write(&runs, request.slot, now, gather.slack_millis);
     let (epoch, sent) = (gather.refusals.epoch(), gather.now());
-    let result = gather.run(lane.number(), vec![call], deadline).await.pop();
+    let result = gather.run(lane.number(), call, deadline).await;
     let received = gather.now();
-    let is_outage = matches!(&result, Some(Err(error)) if error.is_outage());
-    gather.note(lane, is_outage);
-    let reply = match result {
-        None => return super::no_answer(),
-        Some(Err(error)) => return Err(StoreError::from(&error)),
-        Some(Ok(reply)) => reply,
-    };
+    gather.note(lane, matches!(&result, Err(error) if error.is_outage()));
+    let reply = result.map_err(|error| StoreError::from(&error))?;
     let Ok((judged, mut outcomes)) = call::read(&runs, &reply) else { return garbled() };
     let Some(outcome) = outcomes.pop() else { return garbled() };
     gather.learn(judged, received);

@@ -26,7 +26,8 @@ pub(crate) struct Decide {
 /// What kind of call it is: what the script has to know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
-    /// Requests that differ in their keys only, by one line that is narrow and of whole ticks.
+    /// Requests that differ in their keys only and all in these, by one line that is narrow and of
+    /// whole ticks.
     WholeLine,
     /// The same by one line that is narrow.
     NarrowLine,
@@ -40,7 +41,7 @@ pub(crate) enum Form {
 
 /// Decides many requests in one call.
 pub(crate) static DECIDE: LazyLock<Decide> = LazyLock::new(|| Decide {
-    whole_line: Script::new(include_str!("whole_line.lua")),
+    whole_line: Script::new(whole_line_text()),
     narrow_line: Script::new(concat!(include_str!("clock.lua"), include_str!("narrow_line.lua"))),
     simple: [1, 2, 3, 4].map(|number| Script::new(simple_text(number))),
     by_shape: [1, 2, 3, 4].map(|number| Script::new(text(&[number]))),
@@ -54,6 +55,9 @@ pub(crate) static CARRY: LazyLock<Script> =
 /// Has nodes tell each other what is left of limits that follow the load.
 pub(crate) static FACTOR: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("factor.lua")));
+
+/// States are kept for a second longer than they count: clocks of primary and replica differ.
+pub(crate) const SLACK_MILLIS: u64 = 1_000;
 
 const CLOCK: &str = include_str!("clock.lua");
 
@@ -98,6 +102,12 @@ pub(crate) fn is_narrow(shape: Shape) -> bool {
 /// Whether such a line has no parts of ticks at all.
 pub(crate) fn is_whole(grains: &Grains) -> bool {
     grains.tick() == 1
+}
+
+/// The script for calls by a line of whole ticks, which knows how long states are kept: that is
+/// the same in all calls but those of tests, and one argument less.
+fn whole_line_text() -> String {
+    format!("local SLACK = {SLACK_MILLIS}\n{}", include_str!("whole_line.lua"))
 }
 
 /// A script for simple calls by one shape.

@@ -9,6 +9,7 @@ use super::RedisStore;
 use crate::error::ConnectError;
 use crate::flat::Sink as _;
 use crate::gather::{Gather, Setup};
+use crate::script::SLACK_MILLIS;
 use crate::settings::Settings;
 use crate::wire::{CallError, Refusal, Script, ScriptCall, Wire, slot_of};
 
@@ -25,8 +26,10 @@ pub struct StoreBuilder {
 /// What every script does, on a key of ours: a user that may not do it is told at once.
 static TRY: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
-        "redis.call('GET', KEYS[1]) redis.call('EXISTS', KEYS[1]) \
-         redis.call('PSETEX', KEYS[1], 1, '') redis.call('DEL', KEYS[1]) return 1",
+        "redis.call('MGET', KEYS[1]) redis.call('GET', KEYS[1]) redis.call('EXISTS', KEYS[1]) \
+         redis.call('PSETEX', KEYS[1], 1, '') redis.call('DEL', KEYS[1]) \
+         redis.call('SET', KEYS[1], 1, 'PX', 1, 'GET') redis.call('INCRBY', KEYS[1], 1) \
+         redis.call('PEXPIREAT', KEYS[1], 1) return 1",
     )
 });
 
@@ -50,9 +53,7 @@ async fn may_write(wire: &Wire, prefix: &str) -> Result<(), ConnectError> {
 impl StoreBuilder {
     /// Long enough for a busy server nearby, short enough for whoever waits.
     const DEADLINE: Duration = Duration::from_millis(20);
-    /// States are kept for a second longer than they count: clocks of primary and replica differ.
-    const SLACK_MILLIS: u64 = 1_000;
-    /// The same for a clock of a test's own, which may stand still for long.
+    /// [`SLACK_MILLIS`] for a clock of a test's own, which may stand still for long.
     const TEST_SLACK_MILLIS: u64 = 86_400_000;
 
     pub(super) fn new(settings: Settings) -> StoreBuilder {
@@ -89,7 +90,7 @@ impl StoreBuilder {
         may_write(&wire, &self.prefix).await?;
         let slack_millis = match self.judged_by {
             Some(_) => StoreBuilder::TEST_SLACK_MILLIS,
-            None => StoreBuilder::SLACK_MILLIS,
+            None => SLACK_MILLIS,
         };
         let gather = Gather::new(wire, Setup { judged_by: self.judged_by, slack_millis });
         let (gather, prefix) = (Arc::new(gather), self.prefix.into());

@@ -4,7 +4,6 @@
 //! new names. The script that finds none looks under the names of former policies; what is there
 //! comes here, is carried over by the core, and is moved if nobody has changed it meanwhile.
 
-use redis::Value;
 use tidegate_core::{Policy, State, Tick};
 
 use super::RedisStore;
@@ -30,10 +29,9 @@ impl RedisStore {
             let Some(limit) = request.limits.get(kept.limit) else { continue };
             let call = self.moving(limit, request.slot, judged, &kept)?;
             let lane = self.gather.wire().lane_of(request.slot);
-            for result in self.gather.run(lane, vec![call], deadline).await {
-                // Nothing moved is as good: somebody else has been here, and we look again.
-                let _: Value = result.map_err(|error| StoreError::from(&error))?;
-            }
+            // Nothing moved is as good: somebody else has been here, and we look again.
+            let moved = self.gather.run(lane, call, deadline).await;
+            moved.map_err(|error| StoreError::from(&error))?;
         }
         Ok(())
     }

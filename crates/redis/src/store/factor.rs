@@ -1,6 +1,5 @@
 //! What is left of limits that follow the load, as the nodes of a fleet tell each other.
 
-use redis::Value;
 use tidegate_core::Span;
 use tidegate_core::adapt::Share;
 
@@ -8,7 +7,7 @@ use super::RedisStore;
 use crate::failure::StoreError;
 use crate::flat::Sink as _;
 use crate::script::FACTOR;
-use crate::wire::{ScriptCall, slot_of};
+use crate::wire::{Item, ScriptCall, slot_of};
 
 /// How many nodes are remembered. More are heard, but not kept.
 const NODES_MAX: u64 = 1_024;
@@ -37,13 +36,13 @@ impl RedisStore {
         call.number((lease.get() / 1_000).max(1));
         call.number(NODES_MAX);
         let lane = self.gather.wire().lane_of(slot);
-        let results = self.gather.run(lane, vec![call], self.deadline()).await;
+        let reply = self.gather.run(lane, call, self.deadline()).await;
+        let reply = reply.map_err(|error| StoreError::from(&error))?;
         let damaged = || StoreError::Damaged("a factor".into());
-        match results.into_iter().next() {
-            Some(Err(error)) => Err(StoreError::from(&error)),
-            Some(Ok(Value::BulkString(text))) if text.is_empty() => Ok(Share::WHOLE),
-            Some(Ok(Value::BulkString(text))) => read(&text).ok_or_else(damaged),
-            Some(Ok(_)) | None => Err(damaged()),
+        match reply.items().next() {
+            Some(Item::Bytes(b"")) => Ok(Share::WHOLE),
+            Some(Item::Bytes(text)) => read(text).ok_or_else(damaged),
+            _ => Err(damaged()),
         }
     }
 }

@@ -1,16 +1,21 @@
 //! A real server with the script loaded, and a plain way to call it.
 
-use redis::{Connection, Value};
+use std::io::Write as _;
+use std::net::TcpStream;
+
+use redis::Connection;
 use tidegate_core::Tick;
 use tidegate_testbed::{Flavor, Server};
 
 use crate::call::{self, Outcome, Run};
+use crate::wire::Reply;
 
 /// A day: states must outlive a test that runs in virtual time.
 const SLACK_MILLIS: u64 = 86_400_000;
 
 pub(super) struct Bench {
     pub(super) connection: Connection,
+    scripts: TcpStream,
     _server: Server,
 }
 
@@ -19,14 +24,18 @@ impl Bench {
         let server = Server::builder().flavor(flavor).start().unwrap();
         let client = redis::Client::open(server.url()).unwrap();
         let connection = client.get_connection().unwrap();
-        Bench { connection, _server: server }
+        let scripts = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+        scripts.set_nodelay(true).unwrap();
+        Bench { connection, scripts, _server: server }
     }
 
     /// Decides `runs` at `now` by the script.
     pub(super) fn decide<'a>(&mut self, runs: &[Run<'a>], now: Tick) -> Vec<Outcome<'a>> {
         let call = call::write(runs, 0, Some(now), SLACK_MILLIS);
-        let reply: Value = call.with_text().query(&mut self.connection).unwrap();
-        let (at, outcomes) = call::read(runs, &reply).unwrap();
+        self.scripts.write_all(&call.with_text()).unwrap();
+        let reply = Reply::read(&mut self.scripts);
+        let (at, outcomes) =
+            call::read(runs, &reply).unwrap_or_else(|_| panic!("not an answer: {reply:?}"));
         assert_eq!(at, now);
         outcomes
     }

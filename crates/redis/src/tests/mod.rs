@@ -2,3 +2,4 @@
 
 mod bench_server;
 mod differential;
+mod one_call;

@@ -3,15 +3,17 @@
 //! This is where "at most once" is decided: only what a server certainly did not run may be sent
 //! again, and everything that is not an answer of the server counts as lost.
 
-use redis::{RedisError, ServerError, Value};
+use redis::{ServerError, Value};
 
+use super::pipe::Loss;
 use super::refusal::{Lost, Refusal};
+use super::reply::Reply;
 use crate::settings::Address;
 
 /// What an answer means for the call.
 #[derive(Debug, PartialEq)]
 pub(super) enum Answer {
-    Done(Value),
+    Done(Reply),
     /// The server does not know the script: send its text.
     NoScript,
     /// Another server owns the slot from now on. An empty host is the one that answered.
@@ -29,11 +31,17 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    pub(super) fn of(reply: Result<Value, RedisError>) -> Answer {
+    pub(super) fn of(reply: Result<Reply, Loss>) -> Answer {
         match reply {
-            Ok(Value::ServerError(error)) => Answer::of_error(&error),
-            Ok(value) => Answer::Done(value),
-            Err(error) => Answer::Lost(Lost::Disconnected(error.to_string().into())),
+            Ok(reply) if reply.is_error() => match reply.value() {
+                Ok(Value::ServerError(error)) => Answer::of_error(&error),
+                // It ran and said no, or the other way round: whatever it is, it is no answer.
+                Ok(_) => Answer::Lost(Lost::Disconnected("not an error".into())),
+                Err(error) => Answer::Lost(Lost::Disconnected(error.to_string().into())),
+            },
+            Ok(reply) => Answer::Done(reply),
+            Err(Loss::Late) => Answer::Lost(Lost::TimedOut),
+            Err(Loss::Ended(why) | Loss::Nonsense(why)) => Answer::Lost(Lost::Disconnected(why)),
         }
     }
 
@@ -95,9 +103,9 @@ fn text(error: &ServerError) -> String {
 mod tests {
     use super::*;
 
-    /// What a server says, through the client's own parser.
+    /// What a server says.
     fn parse(line: &str) -> Answer {
-        Answer::of(redis::parse_redis_value(format!("-{line}\r\n").as_bytes()))
+        Answer::of(Ok(Reply::new(format!("-{line}\r\n").as_bytes())))
     }
 
     #[track_caller]
@@ -152,8 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_no_answer_is_a_loss() {
-        let broken = RedisError::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
-        assert!(matches!(Answer::of(Err(broken)), Answer::Lost(Lost::Disconnected(_))));
+    fn what_is_no_answer_is_a_loss() {
+        let ended = Answer::of(Err(Loss::Ended("broken".into())));
+        assert_eq!(ended, Answer::Lost(Lost::Disconnected("broken".into())));
+        assert_eq!(Answer::of(Err(Loss::Late)), Answer::Lost(Lost::TimedOut));
     }
 }

@@ -8,14 +8,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use redis::{Pipeline, RedisError, Value, cmd};
+use tidegate_core::Tick;
 use tokio::time::sleep;
 
 use super::answer::Answer;
 use super::backoff::up_to;
 use super::join;
 use super::link::Link;
+use super::pipe::Loss;
 use super::refusal::{CallError, Lost, Refusal};
+use super::reply::Reply;
 use super::script::{Script, ScriptCall};
 use super::shared::Shared;
 
@@ -40,7 +42,7 @@ enum State {
     New,
     Waiting(Refusal),
     Flying,
-    Done(Result<Value, CallError>),
+    Done(Result<Reply, CallError>),
 }
 
 /// A call that was sent about as often goes in circles.
@@ -67,7 +69,7 @@ impl Flight {
     }
 
     /// What has become of the call. No more is done for it.
-    pub(super) fn end(self) -> Result<Value, CallError> {
+    pub(super) fn end(self) -> Result<Reply, CallError> {
         match self.state {
             State::Done(result) => result,
             State::New => Err(CallError::NotRun(Refusal::NotConnected("no time".into()))),
@@ -88,22 +90,26 @@ impl Flight {
         self.state = State::Waiting(refusal);
     }
 
-    /// Sends a lone call, which is the way of a single decision.
-    pub(super) async fn send(&mut self, shared: &Shared, mut link: Link) {
+    /// Sends a lone call, which is the way of a single decision, and waits until `deadline`.
+    pub(super) async fn send(&mut self, shared: &Shared, link: &Link, deadline: Tick) {
         self.state = State::Flying;
-        let reply = link.connection.send_packed_command(&self.call.command).await;
-        self.settle(shared, &link, reply);
+        let replies = link.pipe().send(self.call.command(), 1, deadline).await;
+        let reply = replies.and_then(|mut replies| replies.pop().ok_or_else(too_few));
+        self.settle(shared, link, reply);
     }
 
     /// Takes an answer, and says where to go next if there is more to do.
-    fn settle(&mut self, shared: &Shared, link: &Link, reply: Result<Value, RedisError>) {
+    fn settle(&mut self, shared: &Shared, link: &Link, reply: Result<Reply, Loss>) {
         let was_asking = std::mem::take(&mut self.is_asking);
         self.needs_pause = false;
         match Answer::of(reply) {
             Answer::Done(value) => self.state = State::Done(Ok(value)),
             Answer::Refused(refusal) => self.state = State::Done(Err(CallError::NotRun(refusal))),
             Answer::Lost(lost) => {
-                shared.lost(self.lane, link, &lost);
+                // Whoever is late is no reason to give up a connection that others use.
+                if lost != Lost::TimedOut {
+                    shared.lost(self.lane, link, &lost);
+                }
                 self.state = State::Done(Err(CallError::Unknown(lost)));
             }
             Answer::NoScript => {
@@ -164,7 +170,7 @@ pub(super) fn chase<'a>(
                 sleep(PAUSE + up_to(PAUSE_MORE)).await;
             }
             match shared.lane(lane).link() {
-                Some(link) => send(shared, link, &mut flights).await,
+                Some(link) => send(shared, &link, &mut flights).await,
                 None => wait(shared, lane, &mut flights).await,
             }
             flights.retain(|flight| flight.is_waiting());
@@ -193,60 +199,56 @@ async fn wait(shared: &Shared, number: usize, flights: &mut [&mut Flight]) {
     }
 }
 
-/// Sends all of them in one write.
-async fn send(shared: &Shared, mut link: Link, flights: &mut [&mut Flight]) {
-    if let [flight] = flights
-        && !flight.is_asking
-        && !flight.needs_text
-    {
-        return flight.send(shared, link).await;
-    }
-    let pipeline = write(flights);
+/// Sends all of them in one write. The caller bounds the time.
+async fn send(shared: &Shared, link: &Link, flights: &mut [&mut Flight]) {
+    let (bytes, commands) = write(flights);
     for flight in flights.iter_mut() {
         flight.state = State::Flying;
     }
-    match link.connection.send_packed_commands(&pipeline, 0, pipeline.len()).await {
+    match link.pipe().send(&bytes, commands, Tick::MAX).await {
         Ok(replies) => {
             let mut replies = replies.into_iter();
             for flight in flights {
                 if flight.is_asking {
                     replies.next();
                 }
-                // As many answers as questions, or the client has lost count.
+                // As many answers as questions, or we have lost count.
                 let reply = replies.next().ok_or_else(too_few);
-                flight.settle(shared, &link, reply);
+                flight.settle(shared, link, reply);
             }
         }
-        Err(error) => {
+        Err(loss) => {
             for flight in flights {
-                flight.settle(shared, &link, Err(error.clone()));
+                flight.settle(shared, link, Err(loss.clone()));
             }
         }
     }
 }
 
-fn too_few() -> RedisError {
-    RedisError::from(std::io::Error::from(std::io::ErrorKind::UnexpectedEof))
+fn too_few() -> Loss {
+    Loss::Ended("fewer replies than calls".into())
 }
 
-/// Writes all of them down. The text of a script is sent once: a server that has run the first
-/// call knows the script by its name for the others.
-fn write(flights: &[&mut Flight]) -> Pipeline {
-    let mut pipeline = Pipeline::with_capacity(flights.len());
+/// Writes all of them down, and counts the commands. The text of a script is sent once: a server
+/// that has run the first call knows the script by its name for the others.
+fn write(flights: &mut [&mut Flight]) -> (Vec<u8>, usize) {
+    let (mut bytes, mut commands) = (Vec::new(), 0);
     let mut told: Vec<&'static Script> = Vec::new();
     for flight in flights {
         if flight.is_asking {
-            pipeline.add_command(cmd("ASKING"));
+            bytes.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
+            commands += 1;
         }
         let script = flight.call.script;
         if flight.needs_text && !told.iter().any(|other| std::ptr::eq(*other, script)) {
             told.push(script);
-            pipeline.add_command(flight.call.with_text());
+            bytes.append(&mut flight.call.with_text());
         } else {
-            pipeline.add_command(flight.call.command.clone());
+            bytes.extend_from_slice(flight.call.command());
         }
+        commands += 1;
     }
-    pipeline
+    (bytes, commands)
 }
 
 /// Those that go the same way, together.

@@ -6,14 +6,14 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{Value, cmd};
+use redis::{Pipeline, Value};
 use tokio::time::{sleep, timeout};
 
 use super::backoff::up_to;
 use super::dial::{Peer, within};
 use super::info::{Info, refused};
 use super::link::Task;
+use super::pipe::Pipe;
 use super::shared::Shared;
 use crate::error::ConnectError;
 use crate::settings::Address;
@@ -83,8 +83,7 @@ async fn refresh(shared: &Shared, seeds: &[Address]) -> Option<Vec<Range>> {
     let first = random_below(connected.len());
     let (before, after) = connected.split_at(first);
     for (link, address) in after.iter().chain(before).take(ASKED_MAX) {
-        let mut connection = link.connection.clone();
-        match timeout(ANSWER, ask(&mut connection, address)).await {
+        match timeout(ANSWER, ask(link.pipe(), address)).await {
             Ok(Ok(ranges)) if !ranges.is_empty() => return Some(ranges),
             _ => {}
         }
@@ -101,28 +100,25 @@ async fn refresh(shared: &Shared, seeds: &[Address]) -> Option<Vec<Range>> {
 
 /// Asks a server that we have no connection to, on one that ends with the answer.
 async fn ask_seed(shared: &Shared, seed: &Address) -> Result<Vec<Range>, ConnectError> {
-    let (mut connection, driver) = shared.way.dialer.open(seed, Peer::Server).await?;
-    let _driver = Task::start(driver);
-    Info::ask(&mut connection, seed).await?.check(shared.way.wanted, seed)?;
-    let ranges = ask(&mut connection, seed).await?;
+    let (pipe, drive) = shared.way.dialer.open(seed, Peer::Server).await?;
+    let _drive = Task::start(drive);
+    Info::ask(&pipe, seed).await?.check(shared.way.wanted, seed)?;
+    let ranges = ask(&pipe, seed).await?;
     if ranges.is_empty() {
         return Err(unexpected(seed, "no slot has an owner".to_owned()));
     }
     Ok(ranges)
 }
 
-async fn ask(
-    connection: &mut MultiplexedConnection,
-    address: &Address,
-) -> Result<Vec<Range>, ConnectError> {
-    let mut question = cmd("CLUSTER");
-    question.arg("SLOTS");
-    match connection.send_packed_command(&question).await {
+async fn ask(pipe: &Pipe, address: &Address) -> Result<Vec<Range>, ConnectError> {
+    let mut question = Pipeline::with_capacity(1);
+    question.cmd("CLUSTER").arg("SLOTS");
+    match pipe.ask(&question).await.map(|mut answers| answers.pop().unwrap_or(Value::Nil)) {
         Ok(Value::ServerError(error)) => Err(refused(&error, address)),
         Ok(answer) => {
             parse(&answer, address).ok_or_else(|| unexpected(address, format!("{answer:?}")))
         }
-        Err(error) => Err(unexpected(address, error.to_string())),
+        Err(loss) => Err(unexpected(address, loss.to_string())),
     }
 }
 

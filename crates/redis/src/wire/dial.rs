@@ -1,19 +1,18 @@
 //! Opens a connection: TCP, TLS if asked for, and the handshake.
 //!
-//! The stream is ours and only the protocol on it is the client library's, so that we see at once
-//! when it ends, in either protocol, and install nothing for the whole process.
+//! The stream is ours, and so is what runs on it: we see at once when it ends, and install nothing
+//! for the whole process.
 
 use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, ProtocolVersion, RedisConnectionInfo, RedisError};
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::hello::Hello;
+use super::join;
+use super::pipe::{Drive, Pipe, Stream};
 use super::tls;
 use crate::error::ConnectError;
 use crate::settings::{Address, Credentials, Protocol, Settings};
@@ -27,9 +26,6 @@ pub(super) struct Dialer {
     protocol: Protocol,
     timeout: Duration,
 }
-
-/// Reads answers and writes calls for as long as the connection lives.
-pub(super) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whom a connection leads to: they know us by different names.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,15 +56,13 @@ impl Dialer {
         &self,
         address: &Address,
         peer: Peer,
-    ) -> Result<(MultiplexedConnection, Driver), ConnectError> {
+    ) -> Result<(Pipe, Drive), ConnectError> {
         if peer == Peer::Sentinel || self.protocol == Protocol::Resp2 {
-            return self.open_as(address, peer, ProtocolVersion::RESP2).await;
+            return self.open_as(address, peer, false).await;
         }
-        match self.open_as(address, peer, ProtocolVersion::RESP3).await {
+        match self.open_as(address, peer, true).await {
             // What is wrong with the handshake may be that there is one.
-            Err(ConnectError::Unexpected { .. }) => {
-                self.open_as(address, peer, ProtocolVersion::RESP2).await
-            }
+            Err(ConnectError::Unexpected { .. }) => self.open_as(address, peer, false).await,
             opened => opened,
         }
     }
@@ -77,77 +71,47 @@ impl Dialer {
         &self,
         address: &Address,
         peer: Peer,
-        protocol: ProtocolVersion,
-    ) -> Result<(MultiplexedConnection, Driver), ConnectError> {
+        is_newest: bool,
+    ) -> Result<(Pipe, Drive), ConnectError> {
         let unreachable =
             |reason: String| ConnectError::Unreachable { address: address.to_string(), reason };
         let tcp = TcpStream::connect((&*address.host, address.port))
             .await
             .and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp))
             .map_err(|error| unreachable(error.to_string()))?;
-        let info = self.introduction(peer, protocol);
+        let hello = self.hello(peer, is_newest);
         let Some(tls) = &self.tls else {
-            return shake_hands(&info, tcp, address).await;
+            return shake_hands(hello, tcp, address).await;
         };
         let name = ServerName::try_from(address.host.clone())
             .map_err(|error| unreachable(error.to_string()))?;
         let stream =
             tls.connect(name, tcp).await.map_err(|error| unreachable(error.to_string()))?;
-        shake_hands(&info, stream, address).await
+        shake_hands(hello, stream, address).await
     }
 
-    fn introduction(&self, peer: Peer, protocol: ProtocolVersion) -> RedisConnectionInfo {
-        let mut info = RedisConnectionInfo::default()
-            .set_protocol(protocol)
-            .set_lib_name("tidegate", env!("CARGO_PKG_VERSION"));
-        let credentials = match peer {
-            Peer::Server => &self.credentials,
-            Peer::Sentinel => &self.sentinel_credentials,
-        };
-        if let Some(Credentials { user, password }) = credentials {
-            info = info.set_password(password);
-            if let Some(user) = user {
-                info = info.set_username(user);
+    fn hello(&self, peer: Peer, is_newest: bool) -> Hello<'_> {
+        match peer {
+            Peer::Server => {
+                Hello { is_newest, credentials: self.credentials.as_ref(), database: self.database }
+            }
+            Peer::Sentinel => {
+                Hello { is_newest, credentials: self.sentinel_credentials.as_ref(), database: 0 }
             }
         }
-        if peer == Peer::Server { info.set_db(self.database) } else { info }
     }
 }
 
-/// As many calls may stand before the socket; more wait for their turn.
-const QUEUE_MAX: usize = 1024;
-
-async fn shake_hands<S>(
-    info: &RedisConnectionInfo,
-    stream: S,
+async fn shake_hands(
+    hello: Hello<'_>,
+    stream: impl Stream + 'static,
     address: &Address,
-) -> Result<(MultiplexedConnection, Driver), ConnectError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    // Whoever calls has a deadline of its own.
-    let config =
-        AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(QUEUE_MAX);
-    let (connection, driver) = MultiplexedConnection::new_with_config(info, stream, config)
-        .await
-        .map_err(|error| failed(&error, address))?;
-    Ok((connection, Box::pin(driver)))
-}
-
-fn failed(error: &RedisError, address: &Address) -> ConnectError {
-    let address = address.to_string();
-    let reason = error.to_string();
-    match (error.code(), error.kind()) {
-        (Some("NOPERM"), _) => ConnectError::NoPermission { address, reason },
-        (Some("LOADING"), _) => ConnectError::Loading { address },
-        (Some("NOAUTH" | "WRONGPASS"), _) | (None, ErrorKind::AuthenticationFailed) => {
-            ConnectError::Unauthorized { address, reason }
-        }
-        // A server that closes the connection on a question has not understood it, or is gone:
-        // the next try will tell.
-        (None, ErrorKind::Io) => ConnectError::Unreachable { address, reason },
-        _ => ConnectError::Unexpected { address, reason },
-    }
+) -> Result<(Pipe, Drive), ConnectError> {
+    let (pipe, mut drive) = Pipe::open(stream);
+    let mut said = Ok(());
+    // Whatever ends the connection is what the first words hear.
+    join::beside(&mut drive, async { said = hello.say(&pipe, address).await }).await;
+    said.map(|()| (pipe, drive))
 }
 
 impl std::fmt::Debug for Dialer {

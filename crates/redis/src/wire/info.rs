@@ -3,9 +3,9 @@
 //! One `INFO` tells it all: version, role, cluster, loading, eviction. It is answered even while a
 //! server loads its data.
 
-use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, ServerError, Value};
 
+use super::pipe::{Loss, Pipe};
 use crate::error::ConnectError;
 use crate::settings::Address;
 
@@ -33,19 +33,12 @@ pub(super) enum Wanted {
 
 impl Info {
     /// Asks a new connection what it leads to, and that our user may run scripts there.
-    pub(super) async fn ask(
-        connection: &mut MultiplexedConnection,
-        address: &Address,
-    ) -> Result<Info, ConnectError> {
+    pub(super) async fn ask(pipe: &Pipe, address: &Address) -> Result<Info, ConnectError> {
         let mut questions = Pipeline::with_capacity(3);
         questions.cmd("CLIENT").arg("SETNAME").arg("tidegate");
         questions.cmd("INFO");
         questions.cmd("EVAL").arg("return redis.call('TIME')").arg(0);
-        let answers = connection.send_packed_commands(&questions, 0, 3).await;
-        let answers = answers.map_err(|error| ConnectError::Unreachable {
-            address: address.to_string(),
-            reason: error.to_string(),
-        })?;
+        let answers = pipe.ask(&questions).await.map_err(|loss| lost(&loss, address))?;
         // Nothing depends on the name, so a user that may not set it may stay without.
         let [_named, info, script] = &answers[..] else {
             return Err(unexpected(address, "too few answers"));
@@ -140,6 +133,17 @@ pub(super) fn refused(error: &ServerError, address: &Address) -> ConnectError {
         "NOAUTH" | "WRONGPASS" => ConnectError::Unauthorized { address, reason },
         "LOADING" => ConnectError::Loading { address },
         _ => ConnectError::Unexpected { address, reason },
+    }
+}
+
+/// What a question without an answer means for whoever set us up.
+pub(super) fn lost(loss: &Loss, address: &Address) -> ConnectError {
+    let (address, reason) = (address.to_string(), loss.to_string());
+    match loss {
+        Loss::Nonsense(_) => ConnectError::Unexpected { address, reason },
+        // A server that closes the connection on a question has not understood it, or is gone:
+        // the next try will tell.
+        Loss::Ended(_) | Loss::Late => ConnectError::Unreachable { address, reason },
     }
 }
 

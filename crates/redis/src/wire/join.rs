@@ -18,6 +18,19 @@ pub(super) async fn first(one: impl Future, other: impl Future) {
     .await;
 }
 
+/// Waits for `work`, and sees to it that what it needs goes on meanwhile.
+pub(super) async fn beside(helper: &mut (impl Future + Unpin), work: impl Future) {
+    let mut work = pin!(work);
+    let mut has_ended = false;
+    poll_fn(|cx| {
+        let worked = work.as_mut().poll(cx).map(drop);
+        // What has ended is not asked again.
+        has_ended = has_ended || Pin::new(&mut *helper).poll(cx).is_ready();
+        worked
+    })
+    .await;
+}
+
 /// Waits for all of them. Each wakes the whole, so it is for a handful only.
 pub(super) async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>>) {
     poll_fn(|cx| {

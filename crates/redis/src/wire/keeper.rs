@@ -45,9 +45,9 @@ impl Way {
         lane: &Arc<Lane>,
         address: &Address,
     ) -> Result<(Link, Info), ConnectError> {
-        let (connection, driver) = self.dialer.open(address, Peer::Server).await?;
-        let mut link = Link::start(lane, connection, driver);
-        let info = Info::ask(&mut link.connection, address).await?;
+        let (pipe, drive) = self.dialer.open(address, Peer::Server).await?;
+        let link = Link::start(lane, pipe, drive);
+        let info = Info::ask(link.pipe(), address).await?;
         info.check(self.wanted, address)?;
         Ok((link, info))
     }

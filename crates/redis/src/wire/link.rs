@@ -4,23 +4,20 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use redis::aio::MultiplexedConnection;
-
-use super::dial::Driver;
 use super::lane::Lane;
+use super::pipe::{Drive, Pipe};
 use super::refusal::Refusal;
 
 /// A connection that calls can be sent on. Clones share it.
+///
+/// The work behind it ends with the last clone, so that a server that never answers does not keep
+/// it for ever.
 #[derive(Clone, Debug)]
-pub(super) struct Link {
-    pub(super) connection: MultiplexedConnection,
-    drive: Arc<Drive>,
-}
+pub(super) struct Link(Arc<Inner>);
 
-/// The work behind a connection. It ends with the last clone of the link, so that a server that
-/// never answers does not keep it for ever.
 #[derive(Debug)]
-struct Drive {
+struct Inner {
+    pipe: Pipe,
     /// Tells one connection of a lane from the next.
     id: u64,
     has_ended: Arc<AtomicBool>,
@@ -33,23 +30,23 @@ pub(super) struct Task(tokio::task::JoinHandle<()>);
 
 impl Link {
     /// Starts the work behind a new connection of `lane`, and tells the lane when it ends.
-    pub(super) fn start(
-        lane: &Arc<Lane>,
-        connection: MultiplexedConnection,
-        driver: Driver,
-    ) -> Link {
+    pub(super) fn start(lane: &Arc<Lane>, pipe: Pipe, drive: Drive) -> Link {
         let id = lane.next_id();
         let has_ended = Arc::new(AtomicBool::new(false));
-        let work = watch(Arc::downgrade(lane), id, driver, Arc::clone(&has_ended));
-        Link { connection, drive: Arc::new(Drive { id, has_ended, _task: Task::start(work) }) }
+        let work = watch(Arc::downgrade(lane), id, drive, Arc::clone(&has_ended));
+        Link(Arc::new(Inner { pipe, id, has_ended, _task: Task::start(work) }))
+    }
+
+    pub(super) fn pipe(&self) -> &Pipe {
+        &self.0.pipe
     }
 
     pub(super) fn id(&self) -> u64 {
-        self.drive.id
+        self.0.id
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.drive.has_ended.load(Ordering::Acquire)
+        self.0.has_ended.load(Ordering::Acquire)
     }
 }
 
@@ -65,8 +62,8 @@ impl Drop for Task {
     }
 }
 
-async fn watch(lane: Weak<Lane>, id: u64, driver: Driver, has_ended: Arc<AtomicBool>) {
-    driver.await;
+async fn watch(lane: Weak<Lane>, id: u64, drive: Drive, has_ended: Arc<AtomicBool>) {
+    drive.await;
     // First this, then that: a lane that takes the link into use in between looks here.
     has_ended.store(true, Ordering::Release);
     if let Some(lane) = lane.upgrade() {

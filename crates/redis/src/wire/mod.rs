@@ -10,12 +10,16 @@ mod backoff;
 mod batch;
 mod cluster;
 mod dial;
+mod frame;
+mod hello;
 mod info;
 mod join;
 mod keeper;
 mod lane;
 mod link;
+mod pipe;
 mod refusal;
+mod reply;
 mod script;
 mod sentinel;
 mod shared;
@@ -25,7 +29,8 @@ mod tls;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use tidegate_core::Tick;
+use tidegate_store::{Clock as _, SystemClock};
 use tokio::time::timeout;
 
 use self::batch::{Flight, chase};
@@ -34,6 +39,7 @@ use self::info::Wanted;
 use self::keeper::{Way, keep};
 use self::link::Task;
 pub(crate) use self::refusal::{CallError, Refusal};
+pub(crate) use self::reply::{Item, Items, Reply};
 pub(crate) use self::script::{Script, ScriptCall, slot_of};
 use self::sentinel::Sentinels;
 pub(crate) use self::shared::LANES_MAX;
@@ -47,6 +53,7 @@ use crate::settings::{Address, Settings, Topology};
 #[derive(Debug)]
 pub(crate) struct Wire {
     shared: Arc<Shared>,
+    clock: SystemClock,
     /// Keeps the slot map, in a cluster.
     _follower: Option<Task>,
 }
@@ -72,6 +79,10 @@ impl Wire {
         }
     }
 
+    fn new(shared: Arc<Shared>, follower: Option<Task>) -> Wire {
+        Wire { shared, clock: SystemClock::new(), _follower: follower }
+    }
+
     async fn connect_one(
         way: Way,
         address: crate::settings::Address,
@@ -85,7 +96,7 @@ impl Wire {
             Err(error) => return Err(error),
         }
         keep(lane, &shared.way);
-        Ok(Wire { shared: Arc::new(shared), _follower: None })
+        Ok(Wire::new(Arc::new(shared), None))
     }
 
     async fn connect_cluster(way: Way, seeds: Vec<Address>) -> Result<Wire, ConnectError> {
@@ -99,7 +110,7 @@ impl Wire {
         })
         .await;
         let follower = cluster::follow(&shared, seeds);
-        Ok(Wire { shared, _follower: Some(follower) })
+        Ok(Wire::new(shared, Some(follower)))
     }
 
     /// The lane of whoever holds `slot`: a small number that stays the same for one server, always
@@ -108,30 +119,38 @@ impl Wire {
         self.shared.lane_of(slot)
     }
 
-    /// Sends all calls to `lane` in one write, and answers in their order.
+    /// Sends a call to `lane` before `deadline`, and waits for the answer until then.
     ///
-    /// Follows redirections, and waits for a connection if there is none, all `within` the time.
+    /// Follows redirections, and waits for a connection if there is none.
+    pub(crate) async fn run_one(
+        &self,
+        lane: usize,
+        call: ScriptCall,
+        deadline: Tick,
+    ) -> Result<Reply, CallError> {
+        let shared = &*self.shared;
+        let mut flight = Flight::new(call, lane);
+        if let Some(link) = shared.lane(lane).link() {
+            flight.send(shared, &link, deadline).await;
+        }
+        if !flight.is_done() {
+            // What is not done by then says of itself whether it was sent.
+            let left = Duration::from(deadline.since(self.clock.now()));
+            let _ = timeout(left, chase(shared, vec![&mut flight])).await;
+        }
+        flight.end()
+    }
+
+    /// Sends all calls to `lane` in one write, and answers in their order, all `within` the time.
     pub(crate) async fn run(
         &self,
         lane: usize,
         calls: Vec<ScriptCall>,
         within: Duration,
-    ) -> Vec<Result<Value, CallError>> {
+    ) -> Vec<Result<Reply, CallError>> {
         let shared = &*self.shared;
         let mut flights: Vec<_> = calls.into_iter().map(|call| Flight::new(call, lane)).collect();
-        // What is not done by then says of itself whether it was sent.
-        let _ = timeout(within, async {
-            if let [flight] = &mut flights[..]
-                && let Some(link) = shared.lane(lane).link()
-            {
-                flight.send(shared, link).await;
-                if flight.is_done() {
-                    return;
-                }
-            }
-            chase(shared, flights.iter_mut().collect()).await;
-        })
-        .await;
+        let _ = timeout(within, chase(shared, flights.iter_mut().collect())).await;
         flights.into_iter().map(Flight::end).collect()
     }
 

@@ -1,17 +1,17 @@
 //! A script, and one call of it.
 //!
-//! A call is written down as the command that goes over the wire, so that sending it copies
-//! nothing but the bytes themselves.
+//! A call is written down as the bytes that go over the wire, so that sending it copies nothing.
 
-use redis::{Arg, Cmd};
+use arrayvec::ArrayVec;
 
-use crate::flat::Sink;
+use crate::flat::{Sink, decimal};
 
 /// A script and the name that servers know it by.
 #[derive(Debug)]
 pub(crate) struct Script {
     text: String,
-    sha: String,
+    /// What every call of it by name begins with, behind the number of its parts.
+    head: String,
 }
 
 /// One call of a script, ready to be sent.
@@ -19,14 +19,20 @@ pub(crate) struct Script {
 pub(crate) struct ScriptCall {
     pub(super) script: &'static Script,
     pub(super) slot: u16,
-    pub(super) command: Cmd,
+    /// The command, behind room for the number of its parts.
+    bytes: Vec<u8>,
+    parts: u64,
 }
+
+/// As long as `*`, a number of parts and the end of a line can be.
+const ROOM: usize = 24;
 
 impl Script {
     pub(crate) fn new(text: impl Into<String>) -> Script {
         let text = text.into();
         let sha = sha1_smol::Sha1::from(&text).digest().to_string();
-        Script { text, sha }
+        let head = format!("$7\r\nEVALSHA\r\n${}\r\n{sha}\r\n", sha.len());
+        Script { text, head }
     }
 }
 
@@ -34,28 +40,58 @@ impl ScriptCall {
     /// A call of `script` on so many keys, which all live in `slot`: they are pushed next, and then
     /// the arguments. About so many bytes in all.
     pub(crate) fn new(script: &'static Script, slot: u16, keys: usize, bytes: usize) -> ScriptCall {
-        let mut command = Cmd::with_capacity(16 + 2 * keys, 64 + bytes);
-        command.arg("EVALSHA").arg(&script.sha).arg(keys);
-        ScriptCall { script, slot, command }
+        let mut written = Vec::with_capacity(ROOM + 192 + 12 * keys + bytes);
+        written.resize(ROOM, 0);
+        written.extend_from_slice(script.head.as_bytes());
+        let mut call = ScriptCall { script, slot, bytes: written, parts: 2 };
+        call.number(keys as u64);
+        call
+    }
+
+    /// The command, for once it is written.
+    pub(super) fn command(&mut self) -> &[u8] {
+        let head = head(self.parts, &mut [0; 20]);
+        let from = ROOM - head.len();
+        self.bytes[from..ROOM].copy_from_slice(&head);
+        &self.bytes[from..]
     }
 
     /// The same call with the script's text instead of its name: loads and runs it in one trip.
-    pub(crate) fn with_text(&self) -> Cmd {
-        let mut command = Cmd::new();
-        command.arg("EVAL").arg(&self.script.text);
-        for part in self.command.args_iter().skip(2) {
-            if let Arg::Simple(bytes) = part {
-                command.arg(bytes);
-            }
-        }
-        command
+    pub(crate) fn with_text(&self) -> Vec<u8> {
+        let text = &self.script.text;
+        let mut bytes = head(self.parts, &mut [0; 20]).to_vec();
+        push(&mut bytes, b"EVAL");
+        push(&mut bytes, text.as_bytes());
+        bytes.extend_from_slice(&self.bytes[ROOM + self.script.head.len()..]);
+        bytes
     }
 }
 
 impl Sink for ScriptCall {
     fn push(&mut self, bytes: &[u8]) {
-        self.command.arg(bytes);
+        self.parts += 1;
+        push(&mut self.bytes, bytes);
     }
+}
+
+/// The first line of a command of so many parts.
+fn head(parts: u64, digits: &mut [u8; 20]) -> ArrayVec<u8, ROOM> {
+    let mut head = ArrayVec::new();
+    // A mark, twenty digits at most, and the end of a line.
+    let fits = "there is room for the longest number";
+    head.push(b'*');
+    head.try_extend_from_slice(decimal(parts, digits)).expect(fits);
+    head.try_extend_from_slice(b"\r\n").expect(fits);
+    head
+}
+
+/// Adds a part to a command.
+fn push(command: &mut Vec<u8>, part: &[u8]) {
+    command.push(b'$');
+    command.extend_from_slice(decimal(part.len() as u64, &mut [0; 20]));
+    command.extend_from_slice(b"\r\n");
+    command.extend_from_slice(part);
+    command.extend_from_slice(b"\r\n");
 }
 
 /// The slot of a key in a cluster: a checksum of what stands in the first braces, if anything does.
@@ -97,21 +133,23 @@ mod tests {
     #[test]
     fn the_text_takes_the_place_of_the_name() {
         let script: &'static Script = Box::leak(Box::new(Script::new("return 1")));
-        assert_eq!(script.sha, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        let sha = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
         let mut call = ScriptCall::new(script, 0, 1, 3);
-        for part in ["k", "a", "b"] {
+        for part in ["k", "a", ""] {
             call.push(part.as_bytes());
         }
-        let name = format!("EVALSHA {} 1 k a b", script.sha);
-        assert_eq!(words(&call.command), name);
-        assert_eq!(words(&call.with_text()), "EVAL return 1 1 k a b");
-    }
-
-    fn words(command: &Cmd) -> String {
-        let word = |arg| match arg {
-            Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            _ => "?".to_owned(),
+        let packed = |words: [&str; 6]| {
+            let mut command = redis::cmd(words[0]);
+            command.arg(&words[1..]);
+            command.get_packed_command()
         };
-        command.args_iter().map(word).collect::<Vec<_>>().join(" ")
+        assert_eq!(call.with_text(), packed(["EVAL", "return 1", "1", "k", "a", ""]));
+        assert_eq!(call.command(), packed(["EVALSHA", sha, "1", "k", "a", ""]));
+        for _ in 0..1_000 {
+            call.push(b"more");
+        }
+        let first = format!("*1006\r\n$7\r\nEVALSHA\r\n$40\r\n{sha}\r\n");
+        assert!(call.command().starts_with(first.as_bytes()));
+        assert!(call.with_text().starts_with(b"*1006\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n"));
     }
 }

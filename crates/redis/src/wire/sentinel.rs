@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{Value, cmd};
+use redis::{Pipeline, Value};
 
 use super::dial::{Dialer, Peer, within};
-use super::info::refused;
+use super::info::{lost, refused};
 use super::link::Task;
+use super::pipe::Pipe;
 use crate::error::ConnectError;
 use crate::settings::Address;
 
@@ -28,8 +28,8 @@ const ANSWER: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 struct Sentinel {
     number: usize,
-    connection: MultiplexedConnection,
-    _driver: Arc<Task>,
+    pipe: Pipe,
+    _drive: Arc<Task>,
 }
 
 impl Sentinels {
@@ -82,19 +82,16 @@ impl Sentinels {
     }
 
     async fn open(&self, dialer: &Dialer, number: usize) -> Result<Sentinel, ConnectError> {
-        let (connection, driver) = dialer.open(&self.addresses[number], Peer::Sentinel).await?;
-        Ok(Sentinel { number, connection, _driver: Arc::new(Task::start(driver)) })
+        let (pipe, drive) = dialer.open(&self.addresses[number], Peer::Sentinel).await?;
+        Ok(Sentinel { number, pipe, _drive: Arc::new(Task::start(drive)) })
     }
 
     async fn ask(&self, sentinel: &Sentinel) -> Result<Option<Address>, ConnectError> {
         let address = &self.addresses[sentinel.number];
-        let mut question = cmd("SENTINEL");
-        question.arg("get-master-addr-by-name").arg(&self.master);
-        let answer = sentinel.connection.clone().send_packed_command(&question).await;
-        let answer = answer.map_err(|error| ConnectError::Unreachable {
-            address: address.to_string(),
-            reason: error.to_string(),
-        })?;
+        let mut question = Pipeline::with_capacity(1);
+        question.cmd("SENTINEL").arg("get-master-addr-by-name").arg(&self.master);
+        let answers = sentinel.pipe.ask(&question).await.map_err(|loss| lost(&loss, address))?;
+        let answer = answers.into_iter().next().unwrap_or(Value::Nil);
         if let Value::ServerError(error) = &answer {
             return Err(refused(error, address));
         }

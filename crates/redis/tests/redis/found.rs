@@ -155,7 +155,8 @@ async fn a_user_that_may_not_write_is_told_at_the_start() {
     let error = RedisStore::builder(Settings::from_url(&url).unwrap()).connect().await.unwrap_err();
     assert!(matches!(error, ConnectError::NoPermission { .. }), "{error}");
     assert!(error.to_string().contains("+psetex"), "{error}");
-    server.must(&["ACL", "SETUSER", "poor", "+psetex", "+del"]).unwrap();
+    let writes = ["+mget", "+set", "+psetex", "+incrby", "+pexpireat", "+del"];
+    server.must(&[&["ACL", "SETUSER", "poor"], &writes[..]].concat()).unwrap();
     RedisStore::builder(Settings::from_url(&url).unwrap()).connect().await.unwrap();
     until(Duration::from_secs(5), "nothing is left behind", || names(&server).is_empty()).unwrap();
 }

@@ -54,6 +54,10 @@ async fn the_tenant_is_the_hash_tag_of_all_its_keys() {
 async fn a_state_is_kept_for_as_long_as_it_counts_rounded_up() {
     let server = Server::start().unwrap();
     let store = store(&server.url()).await;
+    let others = ["set", "expire", "pexpire", "pexpireat", "persist"];
+    let others = || others.map(|other| runs_of(&server, other));
+    // Whether we may is found out at the start.
+    let at_start = others();
     for kind in [Kind::TokenBucket, Kind::Gcra] {
         // A third of a tenth of a second is 33,333 and a third of a microsecond.
         let rule =
@@ -80,10 +84,39 @@ async fn a_state_is_kept_for_as_long_as_it_counts_rounded_up() {
         assert_eq!(seen, 3);
     }
     assert!(runs_of(&server, "psetex") >= 6);
-    for other in ["set", "expire", "pexpire", "pexpireat", "persist"] {
-        assert_eq!(runs_of(&server, other), 0, "{other}");
-    }
+    assert_eq!(others(), at_start);
 }
+
+/// Of whole ticks, a debt that still runs is added to, and kept for longer in the same script.
+#[tokio::test]
+async fn a_debt_that_is_added_to_is_kept_for_as_long_as_it_counts() {
+    let server = Server::start().unwrap();
+    let store = store(&server.url()).await;
+    let rule = store.rule("r", bucket(Quota::per_minute(60).burst(100)));
+    let keys = ["ada", "bob"].map(|key| FleetKey::new(key).unwrap());
+    let charges = keys.each_ref().map(|key| FleetCharge { rule: &rule, key, cost: 10 });
+    for pass in 1..=3 {
+        // One by one, then both in one call.
+        let before = millis(&server);
+        if pass < 3 {
+            for key in &keys {
+                assert!(store.decide(&rule, key, 10).await.unwrap().verdict.passes());
+            }
+        } else {
+            assert!(store.decide_batch(&charges).await.iter().all(Result::is_ok));
+        }
+        for name in names(&server) {
+            let value = number(&server, &["GET", &name]);
+            let until = number(&server, &["PEXPIRETIME", &name]);
+            assert_eq!(until, (value + 999) / 1_000 + SLACK, "{name}");
+            assert!(before + 10_000 * pass - 1_000 <= until - SLACK, "{name}");
+        }
+    }
+    assert!(2 < runs_of(&server, "incrby"));
+}
+
+/// What writes a state, or how long it is kept.
+const WRITES: [&str; 6] = ["psetex", "set", "incrby", "pexpireat", "pexpire", "del"];
 
 #[tokio::test]
 async fn a_refusal_does_not_prolong_anything() {
@@ -109,13 +142,14 @@ async fn a_refusal_does_not_prolong_anything() {
             (number(&server, &["PEXPIRETIME", &name]), value)
         };
         let before = kept();
-        let writes = runs_of(&server, "psetex");
+        let writes = || WRITES.map(|command| runs_of(&server, command));
+        let written = writes();
         assert!(!store.decide(&rule, &key, 1).await.unwrap().verdict.passes());
         assert!(!store.peek(&rule, &key, 1).await.unwrap().verdict.passes());
         let charges = [&rule, &other].map(|rule| FleetCharge { rule, key: &key, cost: 1 });
         assert!(!store.decide_all(&charges).await.unwrap().verdict().passes());
         assert_eq!(kept(), before, "{kind:?}");
-        assert_eq!(runs_of(&server, "psetex"), writes, "{kind:?}");
+        assert_eq!(writes(), written, "{kind:?}");
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use redis::Value;
-use tidegate_testbed::{Reply, Server};
+use tidegate_store::{Clock as _, SystemClock};
+use tidegate_testbed::{Reply as Said, Server};
 use tokio::task::JoinHandle;
 
 use crate::flat::Sink as _;
 use crate::settings::Settings;
-use crate::wire::{CallError, Refusal, Script, ScriptCall, Wire, slot_of};
+use crate::wire::{CallError, Refusal, Reply, Script, ScriptCall, Wire, slot_of};
 
 /// Longer than any server of a test needs for anything.
 pub(super) const LONG: Duration = Duration::from_secs(20);
@@ -52,11 +52,9 @@ pub(super) async fn run(
     wire: &Wire,
     call: ScriptCall,
     within: Duration,
-) -> Result<Value, CallError> {
+) -> Result<Reply, CallError> {
     let lane = wire.lane_of(call.slot);
-    let mut answers = wire.run(lane, vec![call], within).await;
-    assert_eq!(answers.len(), 1);
-    answers.remove(0)
+    wire.run_one(lane, call, SystemClock::new().now().after(within.into())).await
 }
 
 /// Sends calls until one is refused, and says why. A call that is asked again and again may be
@@ -75,7 +73,7 @@ pub(super) async fn refusal(wire: &Wire, call: impl Fn() -> ScriptCall) -> Refus
 /// What a counter on a server stands at.
 pub(super) fn counted(server: &Server, key: &str) -> u64 {
     match server.must(&["GET", key]).unwrap() {
-        Reply::Nil => 0,
+        Said::Nil => 0,
         reply => reply.text().parse().unwrap(),
     }
 }
@@ -89,7 +87,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn take(&mut self, answer: &Result<Value, CallError>) {
+    pub(super) fn take(&mut self, answer: &Result<Reply, CallError>) {
         match answer {
             Ok(_) => self.done += 1,
             Err(CallError::NotRun(_)) => self.not_run += 1,

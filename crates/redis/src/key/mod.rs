@@ -4,12 +4,15 @@
 //! tenant live together. Texts are kept readable; what could be mistaken for a mark of ours is
 //! escaped, and what is long is replaced by its hash.
 
+mod readable;
+
 use std::fmt;
 
 use arrayvec::ArrayString;
 use sha1_smol::Sha1;
 use tidegate_store::{Key, KeyTooLong};
 
+use self::readable::Readable;
 use crate::digest::{self, DIGEST};
 use crate::flat::decimal;
 
@@ -31,12 +34,6 @@ pub struct FleetKey {
     /// Nothing where the key is the tenant itself.
     text: Option<Readable>,
 }
-
-/// A text as it stands in a name. In place: a key allocates nothing.
-type Readable = ArrayString<READABLE_MAX>;
-
-/// Texts longer than this are named by their hash.
-const READABLE_MAX: usize = 48;
 
 /// Something that a key is made of: a text, a number, or several of them.
 ///
@@ -68,24 +65,27 @@ impl FleetKey {
         Ok(FleetKey { tag: tag(&tenant)?, text: Some(readable(&key)?) })
     }
 
-    pub(crate) fn tag(&self) -> &str {
-        &self.tag
+    pub(crate) fn tag(&self) -> &[u8] {
+        self.tag.bytes()
     }
 
-    pub(crate) fn text(&self) -> Option<&str> {
-        self.text.as_deref()
+    pub(crate) fn text(&self) -> Option<&[u8]> {
+        self.text.as_ref().map(Readable::bytes)
     }
 
     /// The tenant and the text as they stand in names.
     pub(crate) fn bytes(&self) -> (&[u8], &[u8]) {
-        (self.tag.as_bytes(), self.text().map_or(b"", str::as_bytes))
+        (self.tag.bytes(), self.text().unwrap_or_default())
     }
 }
 
 /// A tenant's name. Empty braces would choose no slot, so nothing is a mark that no text is.
 fn tag(part: &impl KeyPart) -> Result<Readable, KeyTooLong> {
-    let tag = readable(part)?;
-    Ok(if tag.is_empty() { Readable::from("%").unwrap_or_default() } else { tag })
+    let mut tag = readable(part)?;
+    if tag.bytes().is_empty() {
+        tag.push(b"%");
+    }
+    Ok(tag)
 }
 
 fn readable(part: &impl KeyPart) -> Result<Readable, KeyTooLong> {
@@ -94,8 +94,11 @@ fn readable(part: &impl KeyPart) -> Result<Readable, KeyTooLong> {
     KeyTooLong::check(text.bytes)?;
     let Some(long) = text.long else { return Ok(text.text) };
     // No text starts like this: the mark is escaped in all of them.
-    let mut short = Readable::from("#").unwrap_or_default();
-    digest::push(&mut short, long.digest().bytes(), DIGEST);
+    let mut digest = ArrayString::<DIGEST>::new();
+    digest::push(&mut digest, long.digest().bytes(), DIGEST);
+    let mut short = Readable::default();
+    short.push(b"#");
+    short.push(digest.as_bytes());
     Ok(short)
 }
 
@@ -108,7 +111,7 @@ impl KeyText {
             return;
         }
         if part.bytes().all(is_plain) {
-            self.add(part);
+            self.add(part.as_bytes());
         } else {
             self.push_escaped(part);
         }
@@ -117,42 +120,64 @@ impl KeyText {
     fn push_escaped(&mut self, part: &str) {
         for byte in part.bytes() {
             if is_plain(byte) {
-                self.mark(char::from(byte));
+                self.add(&[byte]);
             } else {
                 const HEX: &[u8; 16] = b"0123456789abcdef";
-                let digit = |nibble: u8| char::from(HEX[usize::from(nibble & 15)]);
-                for mark in ['%', digit(byte >> 4), digit(byte)] {
-                    self.mark(mark);
-                }
+                let digit = |nibble: u8| HEX[usize::from(nibble & 15)];
+                self.add(&[b'%', digit(byte >> 4), digit(byte)]);
             }
+        }
+    }
+
+    /// Adds a number: its digits need no escape.
+    #[inline]
+    fn number(&mut self, number: u64) {
+        let mut digits = [0; 20];
+        let digits = decimal(number, &mut digits);
+        self.bytes = self.bytes.saturating_add(digits.len());
+        if self.bytes <= Key::BYTES_MAX {
+            self.add(digits);
         }
     }
 
     /// Adds what needs no escape.
     #[inline]
-    fn add(&mut self, plain: &str) {
-        if self.long.is_some() || self.text.try_push_str(plain).is_err() {
+    fn add(&mut self, plain: &[u8]) {
+        if self.long.is_some() || !self.text.push(plain) {
             self.add_long(plain);
         }
     }
 
     #[cold]
-    fn add_long(&mut self, plain: &str) {
+    fn add_long(&mut self, plain: &[u8]) {
         let text = &self.text;
-        let start = || Box::new(Sha1::from(text.as_bytes()));
-        self.long.get_or_insert_with(start).update(plain.as_bytes());
-    }
-
-    fn mark(&mut self, mark: char) {
-        self.add(mark.encode_utf8(&mut [0; 4]));
+        let start = || Box::new(Sha1::from(text.bytes()));
+        self.long.get_or_insert_with(start).update(plain);
     }
 }
 
 /// Whether a byte needs no escape: it can neither end a tag nor be taken for a mark of ours. (What
 /// follows a rule in a name stands behind a colon at a known place; colons elsewhere are plain.)
+#[inline]
 fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~@+=,;:!*'&".contains(&byte)
+    PLAIN[usize::from(byte)]
 }
+
+/// The same of every byte, worked out beforehand: keys are made for every request.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < 128_u8 {
+        plain[byte as usize] = byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut others: &[u8] = b"-._~@+=,;:!*'&";
+    while let [first, rest @ ..] = others {
+        plain[*first as usize] = true;
+        others = rest;
+    }
+    plain
+};
 
 impl KeyPart for str {
     fn write(&self, text: &mut KeyText) {
@@ -190,9 +215,7 @@ macro_rules! small_numbers {
         impl KeyPart for $number {
             #[inline]
             fn write(&self, text: &mut KeyText) {
-                let mut digits = [0; 20];
-                let digits = decimal(u64::from(*self), &mut digits);
-                text.push(str::from_utf8(digits).unwrap_or_default());
+                text.number(u64::from(*self));
             }
         }
     )*};
@@ -220,13 +243,13 @@ macro_rules! tuples {
             fn write(&self, text: &mut KeyText) {
                 let ($first, $($other,)+) = self;
                 // Marked at both ends, so that tuples in tuples stay apart.
-                text.mark('(');
+                text.add(b"(");
                 $first.write(text);
                 $(
-                    text.mark('/');
+                    text.add(b"/");
                     $other.write(text);
                 )+
-                text.mark(')');
+                text.add(b")");
             }
         }
     )*};
@@ -235,14 +258,14 @@ macro_rules! tuples {
 /// A list of parts is written as a tuple of them is; of one, too.
 impl<P: KeyPart> KeyPart for [P] {
     fn write(&self, text: &mut KeyText) {
-        text.mark('(');
+        text.add(b"(");
         for (at, part) in self.iter().enumerate() {
             if 0 < at {
-                text.mark('/');
+                text.add(b"/");
             }
             part.write(text);
         }
-        text.mark(')');
+        text.add(b")");
     }
 }
 
@@ -253,7 +276,7 @@ mod tests {
     use super::*;
 
     fn name(key: impl KeyPart) -> String {
-        FleetKey::new(key).unwrap().tag.to_string()
+        String::from_utf8(FleetKey::new(key).unwrap().tag().to_vec()).unwrap()
     }
 
     #[test]
@@ -285,6 +308,22 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_number_is_its_text() {
+        for number in [0, 7, 10, 99, 100, 12_345, u64::MAX] {
+            assert_eq!(name(number), name(number.to_string()));
+            assert_eq!(name(("n", number)), name(("n", number.to_string())));
+        }
+    }
+
+    #[test]
+    fn what_needs_no_escape_is_what_it_always_was() {
+        for byte in 0..=u8::MAX {
+            let expected = byte.is_ascii_alphanumeric() || b"-._~@+=,;:!*'&".contains(&byte);
+            assert_eq!(is_plain(byte), expected, "{byte}");
+        }
     }
 
     #[test]

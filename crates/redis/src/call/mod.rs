@@ -1,15 +1,19 @@
 //! Calls of the script: many requests in, an answer to each out.
 
-use redis::Value;
-use smallvec::SmallVec;
-use tidegate_core::{Receipt, Shape, Tick};
+mod read;
 
+use std::hash::BuildHasher as _;
+
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+use tidegate_core::{Shape, Tick};
+
+pub(crate) use self::read::{Elsewhere, Outcome, Renewed, read};
 use crate::flat::{Flat, Sink};
 use crate::plan::{self, Does};
 use crate::rule::{FleetRule, Former, Place};
 use crate::script::{self, DECIDE, Form};
 use crate::store::FleetCharge;
-use crate::told::{Found, Told};
 use crate::wire::ScriptCall;
 
 /// One limit of a request: whom it counts, where, and how many cells.
@@ -112,7 +116,7 @@ pub(crate) fn write(
     let simple = simple(runs);
     let plans = if simple.is_none() { Some(Plans::of(runs)) } else { None };
     let form = match (&plans, simple) {
-        (None, Some(limit)) => simple_form(limit.rule.policy().shape()),
+        (None, Some(limit)) => simple_form(limit.rule.policy().shape(), runs),
         (Some(plans), _) => plans.form(),
         (None, None) => Form::Mixed,
     };
@@ -122,6 +126,10 @@ pub(crate) fn write(
         for former in limit.formers() {
             call.push(&limit.place.former(former));
         }
+    }
+    if let (Form::WholeLine, Some(limit)) = (form, simple) {
+        write_whole(&mut call, limit, runs, now.map(|now| (now, slack_millis)));
+        return call;
     }
     match now {
         Some(now) => call.number(now.get()),
@@ -151,10 +159,10 @@ fn simple<'a>(runs: &[Run<'a>]) -> Option<&'a Limit> {
     (is_plain && runs.iter().all(is_simple)).then_some(first)
 }
 
-fn simple_form(shape: Shape) -> Form {
+fn simple_form(shape: Shape, runs: &[Run<'_>]) -> Form {
     match shape {
         Shape::Line(grains) if script::is_narrow(shape) => {
-            if script::is_whole(&grains) {
+            if script::is_whole(&grains) && are_distinct(runs) {
                 Form::WholeLine
             } else {
                 Form::NarrowLine
@@ -164,7 +172,37 @@ fn simple_form(shape: Shape) -> Form {
     }
 }
 
-/// What `simple.lua`, `narrow_line.lua` and `whole_line.lua` read.
+/// Whether no key is asked about by two of them. `whole_line.lua` reads all states before it writes
+/// the first.
+fn are_distinct(runs: &[Run<'_>]) -> bool {
+    if runs.len() < 2 {
+        return true;
+    }
+    let names = runs.iter().flat_map(|run| &run.request.limits).map(|limit| &limit.place.name);
+    // Two that are alike have one hash; two that have one hash may as well count as alike.
+    let state = FixedState::default();
+    let mut hashes: SmallVec<[u64; 64]> = names.map(|name| state.hash_one(&**name)).collect();
+    hashes.sort_unstable();
+    hashes.windows(2).all(|pair| pair[0] != pair[1])
+}
+
+/// What `whole_line.lua` reads; the clock and the slack only where a test tells them.
+fn write_whole(call: &mut ScriptCall, limit: &Limit, runs: &[Run<'_>], told: Option<(Tick, u64)>) {
+    if let Shape::Line(grains) = limit.rule.policy().shape() {
+        plan::write_whole(call, &grains, limit.cost);
+    }
+    if told.is_some() || runs.iter().any(|run| run.count != 1) {
+        for run in runs {
+            call.number(run.count.into());
+        }
+    }
+    if let Some((now, slack_millis)) = told {
+        call.number(now.get());
+        call.number(slack_millis);
+    }
+}
+
+/// What `simple.lua` and `narrow_line.lua` read.
 fn write_simple(call: &mut ScriptCall, limit: &Limit, runs: &[Run<'_>]) {
     match limit.rule.policy().shape() {
         shape @ Shape::Line(grains) if script::is_narrow(shape) => {
@@ -229,154 +267,4 @@ impl<'a> Plans<'a> {
         call.number(self.known.len() as u64);
         self.fields.iter().chain(self.requests.iter()).for_each(|field| call.push(field));
     }
-}
-
-/// What became of one run.
-#[derive(Debug)]
-pub(crate) enum Outcome<'a> {
-    /// So many passed; what was found before, limit by limit.
-    Decided { passed: u32, found: SmallVec<[Found<'a>; 1]> },
-    /// Nothing was done: states are kept under former policies.
-    Elsewhere(Vec<Elsewhere>),
-    /// Permits were renewed: the receipt of each; nothing for one that has lapsed.
-    Renewed(Renewed),
-    /// Nothing was done: a state cannot be read.
-    Unreadable(String),
-}
-
-/// The receipts of renewed permits, limit by limit; nothing for one that has lapsed.
-pub(crate) type Renewed = SmallVec<[Option<Receipt>; 1]>;
-
-/// A state that is kept under a former policy.
-#[derive(Debug)]
-pub(crate) struct Elsewhere {
-    /// Which limit's it is.
-    pub(crate) limit: usize,
-    /// Which of its former policies wrote it.
-    pub(crate) former: usize,
-    pub(crate) value: Vec<u8>,
-}
-
-/// The answer to a call that cannot be understood.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Garbled;
-
-/// Reads the reply to a call of `runs`: the tick at which it was judged, and each run's outcome.
-pub(crate) fn read<'a>(
-    runs: &[Run<'a>],
-    reply: &Value,
-) -> Result<(Tick, Vec<Outcome<'a>>), Garbled> {
-    let Value::Array(items) = reply else { return Err(Garbled) };
-    if let Some(Value::BulkString(_)) = items.first() {
-        return read_short(runs, items);
-    }
-    let mut items = items.iter();
-    let now = u64::try_from(number(items.next())?).map_err(|_| Garbled)?;
-    let mut outcomes = Vec::with_capacity(runs.len());
-    for run in runs {
-        let passed = number(items.next())?;
-        outcomes.push(outcome(run, passed, &mut items)?);
-    }
-    Ok((Tick::from_micros(now), outcomes))
-}
-
-/// The same of `whole_line.lua`: it says how many passed only if some did not.
-fn read_short<'a>(runs: &[Run<'a>], items: &[Value]) -> Result<(Tick, Vec<Outcome<'a>>), Garbled> {
-    let [seconds, ticks, items @ ..] = items else { return Err(Garbled) };
-    let now = decimal(seconds)?
-        .checked_mul(1_000_000)
-        .and_then(|it| it.checked_add(decimal(ticks).ok()?));
-    if items.len() != runs.len() {
-        return Err(Garbled);
-    }
-    let mut outcomes = Vec::with_capacity(runs.len());
-    for (run, item) in runs.iter().zip(items) {
-        let (passed, found) = match item {
-            Value::Array(pair) => match &pair[..] {
-                [Value::Int(passed), found] => (*passed, found),
-                _ => return Err(Garbled),
-            },
-            found => (run.count.into(), found),
-        };
-        outcomes.push(outcome(run, passed, &mut std::slice::from_ref(found).iter())?);
-    }
-    Ok((Tick::from_micros(now.ok_or(Garbled)?), outcomes))
-}
-
-/// What became of a run of which so many passed, limit by limit.
-fn outcome<'a>(
-    run: &Run<'a>,
-    passed: i64,
-    items: &mut std::slice::Iter<'_, Value>,
-) -> Result<Outcome<'a>, Garbled> {
-    let limits = &run.request.limits;
-    if passed == -2 {
-        let texts: Result<Vec<&[u8]>, Garbled> =
-            limits.iter().map(|_| bytes(items.next())).collect();
-        // Only those that cannot be read say why.
-        let why = texts?.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
-        return Ok(Outcome::Unreadable(String::from_utf8_lossy(why).into_owned()));
-    }
-    if passed == -1 {
-        let mut elsewhere = Vec::new();
-        for limit in 0..limits.len() {
-            elsewhere.extend(kept_elsewhere(limit, bytes(items.next())?)?);
-        }
-        return Ok(Outcome::Elsewhere(elsewhere));
-    }
-    if let Does::Renew { .. } = run.request.does {
-        let renewed: Result<_, Garbled> =
-            limits.iter().map(|_| renewed(bytes(items.next())?)).collect();
-        return renewed.map(Outcome::Renewed);
-    }
-    let mut found = SmallVec::new();
-    if !run.request.does.judges() {
-        limits.iter().try_for_each(|_| bytes(items.next()).map(drop))?;
-        return Ok(Outcome::Decided { passed: 0, found });
-    }
-    let mut is_readable = true;
-    for limit in limits {
-        let policy = limit.rule.policy();
-        match Told::read(policy, bytes(items.next())?) {
-            Some(told) => found.push(Found { policy, cost: limit.cost, told }),
-            None => is_readable = false,
-        }
-    }
-    // Lua takes more for a number than we do; that must not concern the other runs.
-    if !is_readable {
-        return Ok(Outcome::Unreadable("not a state".to_owned()));
-    }
-    Ok(Outcome::Decided { passed: u32::try_from(passed).map_err(|_| Garbled)?, found })
-}
-
-/// A tick, a space and cells; or nothing.
-fn renewed(text: &[u8]) -> Result<Option<Receipt>, Garbled> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let (at, cells) = str::from_utf8(text).ok().and_then(|it| it.split_once(' ')).ok_or(Garbled)?;
-    let (at, cells) = (at.parse().map_err(|_| Garbled)?, cells.parse().map_err(|_| Garbled)?);
-    Ok(Some(Receipt::new(Tick::from_micros(at), cells)))
-}
-
-/// `<`, the place of the former key, a space, and the state; or nothing.
-fn kept_elsewhere(limit: usize, text: &[u8]) -> Result<Option<Elsewhere>, Garbled> {
-    let Some(text) = text.strip_prefix(b"<") else { return Ok(None) };
-    let space = text.iter().position(|&byte| byte == b' ').ok_or(Garbled)?;
-    let (place, value) = text.split_at(space);
-    let place: usize = str::from_utf8(place).ok().and_then(|it| it.parse().ok()).ok_or(Garbled)?;
-    let former = place.checked_sub(1).ok_or(Garbled)?;
-    Ok(Some(Elsewhere { limit, former, value: value[1..].to_vec() }))
-}
-
-fn number(item: Option<&Value>) -> Result<i64, Garbled> {
-    if let Some(Value::Int(number)) = item { Ok(*number) } else { Err(Garbled) }
-}
-
-fn decimal(item: &Value) -> Result<u64, Garbled> {
-    str::from_utf8(bytes(Some(item))?).ok().and_then(|text| text.parse().ok()).ok_or(Garbled)
-}
-
-fn bytes(item: Option<&Value>) -> Result<&[u8], Garbled> {
-    if let Some(Value::BulkString(bytes)) = item { Ok(bytes) } else { Err(Garbled) }
 }
