@@ -93,6 +93,38 @@ async fn a_full_server_still_refuses_and_charges_nothing() {
 }
 
 #[tokio::test]
+async fn what_a_server_refuses_is_no_damage_of_keys_that_were_never_there() {
+    for flavor in Flavor::all_there() {
+        let server = Server::builder().flavor(flavor).start().unwrap();
+        let store = store(&server.url()).await;
+        let rules = [
+            Policy::token_bucket(Quota::per_day(2)).unwrap(),
+            Policy::new(Kind::Gcra, Quota::per_minute(60)).unwrap(),
+        ]
+        .map(|policy| store.rule(policy.kind().name(), policy).remember_refusals(false));
+        let keys: Vec<_> = (0..3).map(|number| key(&format!("new-{number}"))).collect();
+        let deny: [&[&str]; 2] = [
+            &["CONFIG", "SET", "min-replicas-to-write", "1"],
+            &["CONFIG", "SET", "maxmemory", "1"],
+        ];
+        for (setting, rule) in
+            deny.into_iter().flat_map(|it| rules.iter().map(move |rule| (it, rule)))
+        {
+            server.must(setting).unwrap();
+            let charges: Vec<_> =
+                keys.iter().map(|key| FleetCharge { rule, key, cost: 1 }).collect();
+            for answer in store.decide_batch(&charges).await {
+                let Err(StoreError::NotCharged(why)) = &answer else { panic!("{answer:?}") };
+                let text = format!("{why:?}");
+                assert!(!text.contains("state"), "{flavor:?} {setting:?} {text}");
+            }
+            server.must(&["CONFIG", "SET", setting[2], "0"]).unwrap();
+        }
+        assert!(names(&server).is_empty(), "{flavor:?}");
+    }
+}
+
+#[tokio::test]
 async fn whoever_a_full_server_cannot_charge_is_decided_without_it() {
     let server = Server::start().unwrap();
     let new = |without| -> FleetLimiterBuilder {

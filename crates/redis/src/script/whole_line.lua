@@ -78,6 +78,11 @@ for index = 1, #keys do
           call('SET', name, same_value, 'PXAT', same_at)
         else
           before = try('SET', name, same_value, 'PXAT', same_at, 'GET')
+          if before and not find(before.err, 'WRONGTYPE', 1, true) then
+            -- Whatever else the server refuses stops all of them, in the server's own words.
+            call('SET', name, same_value, 'PXAT', same_at)
+            before = nil
+          end
         end
         if runs then found = value end
       end

@@ -41,6 +41,10 @@ impl Answer {
             },
             Ok(reply) => Answer::Done(reply),
             Err(Loss::Late) => Answer::Lost(Lost::TimedOut),
+            // As if there were no connection: it takes nothing more.
+            Err(loss @ Loss::Full) => {
+                Answer::Refused(Refusal::NotConnected(loss.to_string().into()))
+            }
             Err(Loss::Ended(why) | Loss::Nonsense(why)) => Answer::Lost(Lost::Disconnected(why)),
         }
     }
@@ -73,6 +77,9 @@ fn of_script(error: &ServerError, details: &str) -> Answer {
         Answer::Refused(Refusal::OutOfMemory)
     } else if inner("can't run this command or subcommand") || inner(": -NOPERM ") {
         Answer::Refused(Refusal::NoPermission(text(error).into()))
+    } else if inner(": -NOREPLICAS ") || inner(": -MISCONF ") {
+        // It takes no write, not even the first.
+        other(error)
     } else if inner("user_script") || inner("running script") || inner("compiling script") {
         Answer::Refused(Refusal::Script(text(error).into()))
     } else {

@@ -42,17 +42,17 @@ impl Hello<'_> {
         let answers = pipe.ask(&words).await.map_err(|loss| lost(&loss, address))?;
         let mut answers = answers.iter();
         if self.is_newest {
-            check(answers.next(), address)?;
+            self.check(answers.next(), address)?;
         } else if self.credentials.is_some()
             && let Some(Value::ServerError(error)) = answers.next()
         {
             if by_name && is_about_users(error) {
                 return Ok(Said::NoUsers);
             }
-            return Err(denied(error, address));
+            return Err(self.denied(error, address));
         }
         if self.database != 0 {
-            check(answers.next(), address)?;
+            self.check(answers.next(), address)?;
         }
         // A server that does not want to know what we are called need not.
         Ok(Said::All)
@@ -79,26 +79,37 @@ impl Hello<'_> {
         words.cmd("CLIENT").arg("SETINFO").arg("LIB-VER").arg(env!("CARGO_PKG_VERSION"));
         words
     }
-}
 
-fn check(answer: Option<&Value>, address: &Address) -> Result<(), ConnectError> {
-    match answer {
-        Some(Value::ServerError(error)) => Err(refused(error, address)),
-        _ => Ok(()),
+    fn check(self, answer: Option<&Value>, address: &Address) -> Result<(), ConnectError> {
+        match answer {
+            Some(Value::ServerError(error)) if self.gives_away(error) => {
+                let (address, reason) = (address.to_string(), error.code().to_owned());
+                Err(ConnectError::Unexpected { address, reason })
+            }
+            Some(Value::ServerError(error)) => Err(refused(error, address)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whatever is wrong with a password, it is the password.
+    fn denied(self, error: &ServerError, address: &Address) -> ConnectError {
+        let details = error.details().filter(|_| !self.gives_away(error)).unwrap_or_default();
+        match refused(error, address) {
+            loading @ ConnectError::Loading { .. } => loading,
+            _ => ConnectError::Unauthorized {
+                address: address.to_string(),
+                reason: format!("{} {details}", error.code()).trim_end().to_owned(),
+            },
+        }
+    }
+
+    /// Whether a server says the password again: some do that with words they do not know.
+    fn gives_away(self, error: &ServerError) -> bool {
+        let password = self.credentials.map(|it| &*it.password);
+        password.is_some_and(|it| error.details().is_some_and(|details| details.contains(it)))
     }
 }
 
 fn is_about_users(error: &ServerError) -> bool {
     error.details().is_some_and(|it| it.contains("wrong number of arguments for 'auth' command"))
-}
-
-/// Whatever is wrong with a password, it is the password.
-fn denied(error: &ServerError, address: &Address) -> ConnectError {
-    match refused(error, address) {
-        loading @ ConnectError::Loading { .. } => loading,
-        _ => ConnectError::Unauthorized {
-            address: address.to_string(),
-            reason: format!("{} {}", error.code(), error.details().unwrap_or_default()),
-        },
-    }
 }

@@ -143,7 +143,7 @@ pub(super) fn lost(loss: &Loss, address: &Address) -> ConnectError {
         Loss::Nonsense(_) => ConnectError::Unexpected { address, reason },
         // A server that closes the connection on a question has not understood it, or is gone:
         // the next try will tell.
-        Loss::Ended(_) | Loss::Late => ConnectError::Unreachable { address, reason },
+        Loss::Ended(_) | Loss::Late | Loss::Full => ConnectError::Unreachable { address, reason },
     }
 }
 

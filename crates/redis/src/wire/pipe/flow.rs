@@ -25,8 +25,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 /// The replies to one call: mostly one.
 pub(in crate::wire) type Replies = SmallVec<[Reply; 1]>;
 
-/// As many calls may be under way; more wait for their turn.
+/// As many calls may be under way; more are refused. Those who decide together need a few.
 pub(super) const QUEUE_MAX: usize = 1024;
+
+/// As many bytes may wait for the server to take them; whoever comes then is refused.
+pub(super) const OUTPUT_MAX: usize = 1 << 20;
+
+/// From so many on, what is written is not kept until all is.
+const OUTPUT_KEPT: usize = 64 << 10;
 
 /// Room for a reply: nearly all are shorter.
 const INPUT: usize = 16 << 10;
@@ -44,17 +50,16 @@ pub(super) struct Flow {
     output: Vec<u8>,
     /// How much of the output is written.
     written: usize,
+    /// Calls that are not answered; the next reply is for the first of them.
     seats: VecDeque<Seat>,
     /// How many seats have ever left the queue: the number of the first that is there.
     first: u64,
-    /// Which of them the next reply is for.
-    served: usize,
+    /// Replies that nobody has fetched yet, by the numbers of their seats, which go up.
+    answered: VecDeque<(u64, Replies)>,
     /// Who goes on when the stream is ready.
     driver: Waker,
     /// When the driver looks at who is late; nobody's deadline is before.
     alarm: Tick,
-    /// Who waits for a seat.
-    crowd: Vec<Waker>,
     /// Who is to be woken once the lock is free.
     woken: SmallVec<[Waker; 4]>,
 }
@@ -70,9 +75,7 @@ struct Seat {
 
 enum Waits {
     Yes(Option<Waker>),
-    /// No longer than until its deadline, which is over.
-    Late,
-    /// Whoever waited has gone away, or has what it waited for.
+    /// Its deadline is over, or whoever waited has gone away.
     No,
 }
 
@@ -88,10 +91,9 @@ impl Flow {
             written: 0,
             seats: VecDeque::new(),
             first: 0,
-            served: 0,
+            answered: VecDeque::new(),
             driver: Waker::noop().clone(),
             alarm: Tick::MAX,
-            crowd: Vec::new(),
             woken: SmallVec::new(),
         }
     }
@@ -105,10 +107,19 @@ impl Flow {
         std::mem::take(&mut self.woken)
     }
 
-    /// Takes a seat for a call of so many commands, and sends them. Nothing if all are taken.
-    pub(super) fn send(&mut self, bytes: &[u8], replies: usize, deadline: Tick) -> Option<u64> {
-        if QUEUE_MAX <= self.seats.len() {
-            return None;
+    /// Takes a seat for a call of so many commands, and sends them. Where that cannot be, nothing
+    /// of it is sent.
+    pub(super) fn send(
+        &mut self,
+        bytes: &[u8],
+        replies: usize,
+        deadline: Tick,
+    ) -> Result<u64, Loss> {
+        if let Some(loss) = self.ended() {
+            return Err(loss);
+        }
+        if QUEUE_MAX <= self.seats.len() || OUTPUT_MAX < self.output.len() - self.written {
+            return Err(Loss::Full);
         }
         let number = self.first + self.seats.len() as u64;
         let (waits, got) = (Waits::Yes(None), Replies::new());
@@ -119,43 +130,47 @@ impl Flow {
         }
         let driver = self.driver.clone();
         self.write(bytes, &mut Context::from_waker(&driver));
-        Some(number)
+        Ok(number)
     }
 
-    /// Has `waker` woken once a seat is free.
-    pub(super) fn queue(&mut self, waker: &Waker) {
-        if !self.crowd.iter().any(|other| other.will_wake(waker)) {
-            self.crowd.push(waker.clone());
-        }
-    }
-
-    /// What has become of the call in a seat. With an answer, the seat is given back.
+    /// What has become of the call in a seat. Its answer is fetched once.
     pub(super) fn poll_seat(&mut self, number: u64, waker: &Waker) -> Poll<Result<Replies, Loss>> {
         let has_ended = self.ended();
-        let Some(seat) = self.seat(number) else { return Poll::Ready(Err(Loss::Late)) };
-        let answer = if seat.missing == 0 {
-            Ok(std::mem::take(&mut seat.replies))
-        } else if let Some(loss) = has_ended {
-            Err(loss)
-        } else if let Waits::Yes(kept) = &mut seat.waits {
-            match kept {
-                Some(kept) => kept.clone_from(waker),
-                None => *kept = Some(waker.clone()),
-            }
-            return Poll::Pending;
-        } else {
-            Err(Loss::Late)
+        let Some(seat) = self.seat(number) else {
+            // Whoever was late is not answered, even if the reply has come since.
+            return Poll::Ready(self.fetch(number).ok_or(Loss::Late));
         };
-        self.leave(number);
-        Poll::Ready(answer)
+        match (&mut seat.waits, has_ended) {
+            (Waits::Yes(kept), None) => {
+                match kept {
+                    Some(kept) => kept.clone_from(waker),
+                    None => *kept = Some(waker.clone()),
+                }
+                Poll::Pending
+            }
+            (Waits::Yes(_), Some(loss)) => Poll::Ready(Err(loss)),
+            (Waits::No, _) => Poll::Ready(Err(Loss::Late)),
+        }
     }
 
     /// Nobody waits any more for what is in a seat. What is still to come for it is skipped.
     pub(super) fn leave(&mut self, number: u64) {
-        if let Some(seat) = self.seat(number) {
-            seat.waits = Waits::No;
+        match self.seat(number) {
+            Some(seat) => seat.waits = Waits::No,
+            None => drop(self.fetch(number)),
         }
-        self.clear();
+    }
+
+    /// Takes an answer that has come.
+    fn fetch(&mut self, number: u64) -> Option<Replies> {
+        let at = self.answered.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        self.answered.remove(at).map(|(_, replies)| replies)
+    }
+
+    /// Bytes that there is room for in what waits to be written.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.output.capacity()
     }
 
     /// When the driver is to look at who is late.
@@ -166,13 +181,13 @@ impl Flow {
     /// Tells all whose time is over, and looks when the next one's is.
     pub(super) fn strike(&mut self, now: Tick) {
         self.alarm = Tick::MAX;
-        for seat in self.seats.iter_mut().filter(|seat| 0 < seat.missing) {
+        for seat in &mut self.seats {
             let Waits::Yes(waker) = &mut seat.waits else { continue };
             if now < seat.deadline {
                 self.alarm = self.alarm.min(seat.deadline);
             } else {
                 self.woken.extend(waker.take());
-                seat.waits = Waits::Late;
+                seat.waits = Waits::No;
             }
         }
     }
@@ -196,23 +211,13 @@ impl Flow {
                 self.woken.extend(waker.take());
             }
         }
-        self.woken.extend(self.crowd.drain(..));
+        (self.output, self.written) = (Vec::new(), 0);
         self.woken.push(self.driver.clone());
     }
 
     fn seat(&mut self, number: u64) -> Option<&mut Seat> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.seats.get_mut(index)
-    }
-
-    /// Gives back the seats at the front that nobody needs any more.
-    fn clear(&mut self) {
-        while self.seats.front().is_some_and(Seat::is_free) {
-            self.seats.pop_front();
-            self.first += 1;
-            self.served = self.served.saturating_sub(1);
-            self.woken.extend(self.crowd.drain(..));
-        }
     }
 
     /// Writes what waits, and `bytes` behind it.
@@ -239,14 +244,23 @@ impl Flow {
                 Poll::Pending => break Ok(()),
             }
         };
-        if !waits {
-            self.output.clear();
-            self.written = 0;
-        }
-        self.output.extend_from_slice(fresh);
+        self.keep(waits, fresh);
         if let Err(error) = outcome {
             self.end(Loss::Ended(error.to_string().into()));
         }
+    }
+
+    /// Keeps what could not be written, and not much of what could.
+    fn keep(&mut self, waits: bool, fresh: &[u8]) {
+        if !waits {
+            self.output.clear();
+            self.output.shrink_to(OUTPUT_KEPT);
+            self.written = 0;
+        } else if OUTPUT_KEPT < self.written && self.output.len() / 2 < self.written {
+            self.output.drain(..self.written);
+            self.written = 0;
+        }
+        self.output.extend_from_slice(fresh);
     }
 
     /// Reads all that has come in, and gives everybody theirs.
@@ -281,20 +295,28 @@ impl Flow {
             if bytes.first() == Some(&b'>') {
                 continue;
             }
-            let seat = self.seats.get_mut(self.served).ok_or("a reply that nobody asked for")?;
+            let seat = self.seats.front_mut().ok_or("a reply that nobody asked for")?;
             if let Waits::Yes(_) = seat.waits {
                 seat.replies.push(Reply::new(bytes));
             }
             seat.missing -= 1;
             if seat.missing == 0 {
-                self.served += 1;
-                if let Waits::Yes(waker) = &mut seat.waits {
-                    self.woken.extend(waker.take());
-                }
-                self.clear();
+                self.answer_first();
             }
         }
         Ok(())
+    }
+
+    /// The first call has all its replies.
+    fn answer_first(&mut self) {
+        let Some(seat) = self.seats.pop_front() else { return };
+        let number = self.first;
+        self.first += 1;
+        if let Waits::Yes(waker) = seat.waits {
+            // At most one for each caller that is there: who goes away takes it along.
+            self.answered.push_back((number, seat.replies));
+            self.woken.extend(waker);
+        }
     }
 
     /// Makes room for what comes next: more, the longer the reply that is under way. It grows no
@@ -310,11 +332,5 @@ impl Flow {
             self.input = input.into();
         }
         self.come = 0..left;
-    }
-}
-
-impl Seat {
-    fn is_free(&self) -> bool {
-        self.missing == 0 && matches!(self.waits, Waits::No)
     }
 }

@@ -33,6 +33,8 @@ pub(super) enum Loss {
     Nonsense(Arc<str>),
     /// The deadline has passed.
     Late,
+    /// Too many calls are under way: this one was not sent.
+    Full,
 }
 
 /// A call on its way.
@@ -96,17 +98,14 @@ impl Future for Sent<'_> {
         let this = &mut *self;
         let waker = context.waker();
         let polled = this.pipe.with(|flow| {
-            if this.seat.is_none() {
-                if let Some(loss) = flow.ended() {
-                    return Poll::Ready(Err(loss));
-                }
-                this.seat = flow.send(this.bytes, this.replies, this.deadline);
-            }
-            if let Some(seat) = this.seat {
-                return flow.poll_seat(seat, waker);
-            }
-            flow.queue(waker);
-            Poll::Pending
+            let seat = match this.seat {
+                Some(seat) => seat,
+                None => match flow.send(this.bytes, this.replies, this.deadline) {
+                    Ok(seat) => *this.seat.insert(seat),
+                    Err(loss) => return Poll::Ready(Err(loss)),
+                },
+            };
+            flow.poll_seat(seat, waker)
         });
         this.is_over |= polled.is_ready();
         polled
@@ -132,6 +131,7 @@ impl fmt::Display for Loss {
         match self {
             Loss::Ended(why) | Loss::Nonsense(why) => f.write_str(why),
             Loss::Late => f.write_str("no answer in time"),
+            Loss::Full => f.write_str("too many calls are under way"),
         }
     }
 }

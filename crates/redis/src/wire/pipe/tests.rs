@@ -1,6 +1,7 @@
 //! A connection whose other end is a test: what it says in which pieces, and when it stops.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use tidegate_core::{Span, Tick};
@@ -10,7 +11,7 @@ use tokio::io::{DuplexStream, duplex};
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
-use super::flow::QUEUE_MAX;
+use super::flow::{OUTPUT_MAX, QUEUE_MAX};
 use super::*;
 
 /// A connection, its driver at work, and the other end.
@@ -182,24 +183,100 @@ async fn what_the_stream_does_not_take_at_once_is_written_later_and_in_order() {
 }
 
 #[tokio::test]
-async fn more_calls_than_there_are_seats_wait_for_their_turn() {
-    let (pipe, _drive, far) = connect(1 << 10);
+async fn more_calls_than_there_are_seats_are_refused_at_once_and_not_sent() {
+    let (pipe, _drive, far) = connect(1 << 12);
     let mut calls = JoinSet::new();
-    for _ in 0..3 * QUEUE_MAX {
+    for _ in 0..QUEUE_MAX {
         let pipe = pipe.clone();
         calls.spawn(async move { pipe.send(b"x", 1, Tick::MAX).await.is_ok() });
     }
-    // One that waits for a seat goes away, and is never sent.
-    let hasty = send(&pipe, 1).await;
-    hasty.abort();
     settle().await;
-    let (mut from, mut to) = tokio::io::split(far);
-    let mut byte = [0];
-    for _ in 0..3 * QUEUE_MAX {
-        from.read_exact(&mut byte).await.unwrap();
-        to.write_all(b":1\r\n").await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(heard(send(&pipe, 1).await).await, Err(Loss::Full));
     }
+    let (mut from, mut to) = tokio::io::split(far);
+    let mut bytes = vec![0; QUEUE_MAX];
+    from.read_exact(&mut bytes).await.unwrap();
+    to.write_all(&b":1\r\n".repeat(QUEUE_MAX)).await.unwrap();
     assert!(calls.join_all().await.into_iter().all(|is_answered| is_answered));
+    // Nothing of those was sent, and there is room again.
+    let next = send(&pipe, 1).await;
+    from.read_exact(&mut bytes[..1]).await.unwrap();
+    to.write_all(b":2\r\n").await.unwrap();
+    assert!(is(2)(&heard(next).await));
+    assert!(timeout(Duration::from_millis(20), from.read_exact(&mut bytes[..1])).await.is_err());
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_read_is_not_written_to_without_end() {
+    let (pipe, _drive, _far) = connect(1 << 10);
+    let bytes = vec![b'x'; 100 << 10];
+    let mut refused = 0;
+    for _ in 0..100 {
+        let mut sent = Box::pin(pipe.send(&bytes, 1, Tick::MAX));
+        let polled = sent.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        refused += u32::from(matches!(polled, Poll::Ready(Err(Loss::Full))));
+    }
+    assert_eq!(refused, 100 - 11, "a megabyte, and the one that went beyond it");
+    assert!(pipe.with(|flow| flow.kept()) < 2 * OUTPUT_MAX);
+}
+
+#[tokio::test]
+async fn what_is_written_is_not_kept_for_those_behind_it() {
+    let (pipe, _drive, far) = connect(1 << 10);
+    let (mut from, mut to) = tokio::io::split(far);
+    let mut bytes = vec![0; 64 << 10];
+    // There is always something left over that the server has not taken.
+    let mut calls = JoinSet::new();
+    for round in 0..200 {
+        let pipe = pipe.clone();
+        calls.spawn(async move { pipe.send(&vec![b'x'; 64 << 10], 1, Tick::MAX).await.is_ok() });
+        settle().await;
+        if 0 < round {
+            from.read_exact(&mut bytes).await.unwrap();
+            to.write_all(b":1\r\n").await.unwrap();
+        }
+    }
+    let kept = pipe.with(|flow| flow.kept());
+    assert!(kept < 512 << 10, "{kept} bytes are kept");
+    from.read_exact(&mut bytes).await.unwrap();
+    to.write_all(b":1\r\n").await.unwrap();
+    assert!(calls.join_all().await.into_iter().all(|is_answered| is_answered));
+    assert!(pipe.with(|flow| flow.kept()) <= 64 << 10);
+}
+
+#[tokio::test]
+async fn whoever_is_late_stays_late_though_its_reply_comes_before_it_looks() {
+    let (pipe, _drive, mut far) = connect(1 << 10);
+    let soon = SystemClock::new().now().after(Span::from_millis(5));
+    let mut late = Box::pin(pipe.send(b"x", 1, soon));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(late.as_mut().poll(&mut context).is_pending());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    // Its time is over and the reply is there, but nobody has looked yet.
+    far.write_all(b":1\r\n").await.unwrap();
+    settle().await;
+    assert!(matches!(late.as_mut().poll(&mut context), Poll::Ready(Err(Loss::Late))));
+    let next = send(&pipe, 1).await;
+    far.write_all(b":2\r\n").await.unwrap();
+    assert!(is(2)(&heard(next).await));
+}
+
+#[tokio::test]
+async fn whoever_does_not_fetch_its_reply_holds_up_nobody() {
+    let (pipe, _drive, mut far) = connect(1 << 10);
+    let mut idle = Box::pin(pipe.send(b"x", 1, Tick::MAX));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(idle.as_mut().poll(&mut context).is_pending());
+    far.write_all(b":1\r\n").await.unwrap();
+    for _ in 0..2 * QUEUE_MAX {
+        let next = send(&pipe, 1).await;
+        far.write_all(b":2\r\n").await.unwrap();
+        assert!(is(2)(&heard(next).await));
+        let mut bytes = [0; 64];
+        let _ = far.read(&mut bytes).await.unwrap();
+    }
+    assert!(matches!(idle.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
 }
 
 #[tokio::test]

@@ -110,6 +110,23 @@ async fn passwords_are_asked_for_and_never_shown() -> Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_a_password_again_is_not_quoted() -> Outcome {
+    let unknown = |command: &str| format!("{command} \"\"");
+    let server = Server::builder()
+        .setting("rename-command", &unknown("AUTH"))
+        .setting("rename-command", &unknown("HELLO"))
+        .start()?;
+    let said = format!("{:?}", server.run(&["AUTH", "s3cret"])?);
+    assert!(said.contains("s3cret"), "it does say it: {said}");
+    let url = format!("redis://user:s3cret@127.0.0.1:{}", server.port());
+    for protocol in [Protocol::Newest, Protocol::Resp2] {
+        let error = Wire::connect(&settings(&url).protocol(protocol)).await.unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_user_needs_no_more_than_we_say() -> Outcome {
     let server = Server::start()?;
     let port = server.port();
