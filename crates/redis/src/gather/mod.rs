@@ -167,8 +167,8 @@ impl Gather {
     }
 
     /// The tick, by our own clock, by which something is to be done that may take so long.
-    pub(crate) fn deadline(&self, within: Duration) -> Tick {
-        self.clock.now().after(Span::from(within))
+    pub(crate) fn deadline(&self, within: Span) -> Tick {
+        self.clock.now().after(within)
     }
 
     /// How long there is until then.
@@ -308,7 +308,7 @@ impl Gather {
     }
 }
 
-const GIVE_BACK_WITHIN: Duration = Duration::from_secs(1);
+const GIVE_BACK_WITHIN: Span = Span::from_secs(1);
 
 fn no_answer() -> Answer {
     Err(StoreError::Unknown("the task that asked has ended".into()))

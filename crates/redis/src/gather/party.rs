@@ -20,6 +20,9 @@ use crate::failure::StoreError;
 /// takes along, so that who joins overtakes nobody for longer than that.
 const SEATS_MAX: usize = 128;
 
+/// As many seats are made ready when there is more than one guest.
+const SEATS_SOON: usize = 31;
+
 /// Requests that are alike, and who waits for them.
 #[derive(Debug)]
 pub(super) struct Party {
@@ -93,6 +96,10 @@ impl Party {
         let seat = table.seats.len();
         if SEATS_MAX <= seat {
             return None;
+        }
+        // Where two ask the same, many do: room for all of them is made once.
+        if seat == 1 {
+            table.seats.reserve(SEATS_SOON);
         }
         table.seats.push(Seat::Waiting { deadline, waker: None });
         drop(table);

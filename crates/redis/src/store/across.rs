@@ -6,9 +6,7 @@
 //! receipt. A request passes only if every slot has charged it, so nothing is ever admitted too
 //! much; what may be lost is a charge whose outcome, or whose refund's, nobody knows.
 
-use std::time::Duration;
-
-use tidegate_core::{Tick, Verdict};
+use tidegate_core::{Span, Tick, Verdict};
 
 use super::{Judged, RedisStore};
 use crate::call::{Limit, Request};
@@ -19,7 +17,7 @@ use crate::told::{Answers, One};
 use crate::wire::slot_of;
 
 /// Nobody waits for what is given back.
-const GIVE_BACK_WITHIN: Duration = Duration::from_secs(1);
+const GIVE_BACK_WITHIN: Span = Span::from_secs(1);
 
 /// Limits of one slot, and where each stands in the request.
 struct Part {

@@ -94,6 +94,6 @@ impl StoreBuilder {
         };
         let gather = Gather::new(wire, Setup { judged_by: self.judged_by, slack_millis });
         let (gather, prefix) = (Arc::new(gather), self.prefix.into());
-        Ok(RedisStore { gather, prefix, deadline: self.deadline })
+        Ok(RedisStore { gather, prefix, deadline: self.deadline.into() })
     }
 }

@@ -11,7 +11,7 @@ mod renew;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Decision, Policy, Receipt, Tick};
+use tidegate_core::{Decision, Policy, Receipt, Span, Tick};
 
 pub use self::build::StoreBuilder;
 pub use self::judged::Judged;
@@ -49,7 +49,8 @@ use crate::wire::slot_of;
 pub struct RedisStore {
     gather: Arc<Gather>,
     prefix: Arc<str>,
-    deadline: Duration,
+    /// How long a decision may take.
+    deadline: Span,
 }
 
 /// One of the limits that a request has to pass.
@@ -85,7 +86,7 @@ impl RedisStore {
     /// The same store, with another deadline for every call.
     #[must_use]
     pub fn within(&self, deadline: Duration) -> RedisStore {
-        RedisStore { deadline, ..self.clone() }
+        RedisStore { deadline: deadline.into(), ..self.clone() }
     }
 
     /// Decides one request, and charges it if it passes.
@@ -117,7 +118,7 @@ impl RedisStore {
     /// filled up in between. More than [`RedisStore::LIMITS_MAX`] limits never pass, nor does a
     /// request that names one key of one rule twice.
     pub async fn decide_all(&self, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
-        self.decide_all_by(charges, self.gather.deadline(self.deadline)).await
+        self.judge(Does::Decide, charges, || self.deadline()).await
     }
 
     /// The same before `deadline`, by our own clock.
@@ -126,12 +127,12 @@ impl RedisStore {
         charges: &[FleetCharge<'_>],
         deadline: Tick,
     ) -> Result<Judged, StoreError> {
-        self.judge(Does::Decide, charges, deadline).await
+        self.judge(Does::Decide, charges, || deadline).await
     }
 
     /// What [`RedisStore::decide_all`] would answer, without charging.
     pub async fn peek_all(&self, charges: &[FleetCharge<'_>]) -> Result<Judged, StoreError> {
-        self.judge(Does::Peek, charges, self.gather.deadline(self.deadline)).await
+        self.judge(Does::Peek, charges, || self.deadline()).await
     }
 
     /// What [`RedisStore::decide`] would answer, without charging.
@@ -156,13 +157,13 @@ impl RedisStore {
         receipt: Receipt,
     ) -> Result<(), StoreError> {
         let charge = FleetCharge { rule, key, cost: receipt.cost() };
-        let deadline = self.gather.deadline(self.deadline);
+        let deadline = self.deadline();
         self.change(Does::Refund { at: receipt.at() }, charge, deadline).await.map(drop)
     }
 
     /// Makes a key fresh.
     pub async fn reset(&self, rule: &FleetRule, key: &FleetKey) -> Result<(), StoreError> {
-        let deadline = self.gather.deadline(self.deadline);
+        let deadline = self.deadline();
         self.change(Does::Reset, FleetCharge { rule, key, cost: 0 }, deadline).await.map(drop)
     }
 
@@ -220,11 +221,12 @@ impl RedisStore {
         self.gather.server_now()
     }
 
+    /// Has all limits judge. What is remembered takes no time, and asks for no deadline.
     async fn judge(
         &self,
         does: Does,
         charges: &[FleetCharge<'_>],
-        deadline: Tick,
+        deadline: impl FnOnce() -> Tick,
     ) -> Result<Judged, StoreError> {
         if charges.is_empty() || LIMITS_MAX < charges.len() {
             return Ok(Judged::never());
@@ -234,6 +236,7 @@ impl RedisStore {
         {
             return Ok(refused);
         }
+        let deadline = deadline();
         if let Some(answer) = self.gather.join(does, charges, deadline) {
             let judged = answer.await.and_then(decided).map(Judged::from);
             return self.gather.tally().hears(judged);
