@@ -1,9 +1,9 @@
 //! Sends script calls to whoever holds a slot, each at most once.
 //!
 //! A call whose outcome is unknown is never sent again; a call that the server certainly did not
-//! run may be. The client library carries one connection to one server; who that is, when to
-//! connect again and what to send again are decided here, because the library's own cluster client
-//! repeats calls after a broken connection, and its Sentinel client does not follow a fail-over.
+//! run may be. Who to connect to, when to connect again and what to send again are decided here,
+//! because the client library's own cluster client repeats calls after a broken connection, and
+//! its Sentinel client does not follow a fail-over.
 
 mod answer;
 mod backoff;
