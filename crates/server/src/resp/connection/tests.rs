@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use tidegate_gate::{Gate, Sample};
+use tidegate_gate::{Admission, Gate, Sample};
 use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
 
 use super::*;
@@ -20,6 +20,15 @@ fn door() -> RespDoor {
 fn door_by(policy: &str) -> RespDoor {
     let gate = Gate::from_text(policy).unwrap();
     RespDoor::new(Arc::new(Desk::new(gate, Guard::default(), None, None, Bounds::default())))
+}
+
+/// A door to a share of one place, its gate, and who has the place.
+fn crowded() -> (RespDoor, Gate, Admission) {
+    let door = door_by("share: [{ name: all, capacity: 1 in flight, by: method, wait: 20s }]");
+    let gate = door.desk.gate.clone();
+    let first = gate.decide(&Sample::new("GET /"));
+    assert!(first.has_place());
+    (door, gate, first)
 }
 
 fn session(door: &RespDoor) -> Session {
@@ -108,12 +117,8 @@ async fn a_client_that_reads_slowly_is_read_from_slowly() {
 
 #[tokio::test]
 async fn whoever_goes_away_while_it_waits_for_its_turn_leaves_the_queue() {
-    let policy = "share: [{ name: all, capacity: 1 in flight, by: method, wait: 20s }]";
-    let (door, (near, mut far)) = (door_by(policy), duplex(1 << 10));
-    let (_stopper, stop) = Stopper::new();
-    let gate = door.desk.gate.clone();
-    let first = gate.decide(&Sample::new("GET /"));
-    assert!(first.has_place());
+    let (door, gate, first) = crowded();
+    let ((near, mut far), (_stopper, stop)) = (duplex(1 << 10), Stopper::new());
     let serving = async move { serve(near, session(&door), &door.desk, stop).await };
     let leaving = async move {
         // What comes after it waits, too, and does not hide that the client goes.
@@ -136,11 +141,8 @@ async fn whoever_goes_away_while_it_waits_for_its_turn_leaves_the_queue() {
 
 #[tokio::test]
 async fn what_comes_while_one_waits_for_its_turn_is_answered_after_it() {
-    let policy = "share: [{ name: all, capacity: 1 in flight, by: method, wait: 20s }]";
-    let (door, (near, mut far)) = (door_by(policy), duplex(1 << 10));
-    let (_stopper, stop) = Stopper::new();
-    let gate = door.desk.gate.clone();
-    let first = gate.decide(&Sample::new("GET /"));
+    let (door, gate, first) = crowded();
+    let ((near, mut far), (_stopper, stop)) = (duplex(1 << 10), Stopper::new());
     let serving = async move { serve(near, session(&door), &door.desk, stop).await };
     let asking = async move {
         far.write_all(b"TIDEGATE.CHECK METHOD GET\r\n").await.unwrap();
