@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::routing::get;
 use serde_json::{Value, json};
 use tidegate_gate::Gate;
-use tidegate_tower::TidegateLayer;
+use tidegate_tower::{Axum, TidegateLayer};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor, PeerIpKeyExtractor};
@@ -36,6 +36,10 @@ where
     Ok(GovernorLayer::new(config))
 }
 
+fn limits(gate: Gate) -> TidegateLayer<Axum> {
+    TidegateLayer::new(gate).for_axum()
+}
+
 /// A gate with three rules that match, and another dialect of what clients are told.
 fn three_rules(headers: &str) -> Result<Gate> {
     Ok(Gate::from_text(&format!("headers: {headers}\n{}", super::rules::policy(3)))?)
@@ -49,14 +53,14 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
     let app = Router::new().route("/search/things", get(answer));
     let app = match contender {
         "none" => app,
-        "tidegate" => app.layer(TidegateLayer::new(Gate::from_text(&super::rules::policy(3))?)),
-        "tidegate-none" => app.layer(TidegateLayer::new(three_rules("none")?)),
-        "tidegate-legacy" => app.layer(TidegateLayer::new(three_rules("legacy")?)),
+        "tidegate" => app.layer(limits(Gate::from_text(&super::rules::policy(3))?)),
+        "tidegate-none" => app.layer(limits(three_rules("none")?)),
+        "tidegate-legacy" => app.layer(limits(three_rules("legacy")?)),
         "fixed" => app.layer(FixedLayer),
-        "share" => app.layer(TidegateLayer::new(Gate::from_text(SHARE)?)),
+        "share" => app.layer(limits(Gate::from_text(SHARE)?)),
         "tidegate-share" => {
             let policy = format!("{}{SHARE}", super::rules::policy(3));
-            app.layer(TidegateLayer::new(Gate::from_text(&policy)?))
+            app.layer(limits(Gate::from_text(&policy)?))
         }
         "governor" => app.layer(governor(PeerIpKeyExtractor)?),
         // The same three limits as ours: one of them for everybody, two for each address.

@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::attribute::Attribute;
+use crate::cost::Cost;
 use crate::excerpt::drawn;
 use crate::facts::{Facts, Part, Parts, Value};
 use crate::matcher::Condition;
-use crate::plan::{Planned, Turn};
+use crate::plan::{Keys, Planned, Turn};
 use crate::rule::Rule;
 use crate::rules::Rules;
 
@@ -64,7 +65,7 @@ impl Rules {
             } else if let Some(condition) = rule.matcher.why_not(facts) {
                 Does::IsNotForIt { why: self.why(condition, facts) }
             } else {
-                self.does(number, self.turn(number, facts, route_cost))
+                self.does(number, facts, route_cost)
             };
             let matches = !matches!(does, Does::IsNotForIt { .. } | Does::IsOutOfReach { .. });
             let ends = matches!(does, Does::Blocks | Does::LetsPass) || (matches && rule.is_last);
@@ -115,11 +116,16 @@ impl Rules {
             .collect()
     }
 
-    fn does<'f>(&'f self, number: usize, turn: Turn<'f>) -> Does<'f> {
-        let rule = &self.list[number];
-        match turn {
+    fn does<'f>(
+        &'f self,
+        number: usize,
+        facts: &'f Facts<'_, '_>,
+        route_cost: Option<&Cost>,
+    ) -> Does<'f> {
+        let (rule, mut keys) = (&self.list[number], Keys::default());
+        match self.turn(number, facts, route_cost, &mut keys) {
             Turn::Blocks => Does::Blocks,
-            Turn::Charges(planned) => Does::Counts(planned),
+            Turn::Charges(asks) => Does::Counts(Planned { asks, key: keys.into_parts() }),
             Turn::Misses => {
                 let key = rule.limit().map(|limit| &limit.key[..]).unwrap_or_default();
                 let names: Vec<String> = key.iter().map(|it| self.name_of(it)).collect();

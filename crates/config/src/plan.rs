@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use crate::cost::Cost;
 use crate::facts::{Facts, Part, Parts, Value};
+use crate::key::KeySource;
 use crate::rule::{Action, Limit, Missing, Quotas, Rule};
 use crate::rules::Rules;
 use crate::stable;
@@ -35,20 +36,36 @@ pub struct Outline<'f> {
 /// One rule's part in a plan.
 #[derive(Debug)]
 pub struct Planned<'f> {
+    /// What it asks.
+    pub asks: Asks<'f>,
+    /// Whom it counts.
+    pub key: Parts<'f>,
+}
+
+/// What a rule asks of a request, whomever it counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Asks<'f> {
     /// The rule.
     pub rule: &'f Rule,
     /// Its place among the rules.
     pub number: usize,
     /// Which of its quotas, by their place.
     pub variant: usize,
-    /// Whom it counts.
-    pub key: Parts<'f>,
     /// How many cells.
     pub cost: u32,
     /// Whether the response may change what it costs.
     pub is_open: bool,
     /// Whether it is judged and counted, but does not refuse.
     pub is_shadow: bool,
+}
+
+/// Whom a rule counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Who<'w, 'f> {
+    /// The parts of the key.
+    pub parts: &'w Parts<'f>,
+    /// What the parts are taken from: where that is the same, they are.
+    pub source: KeySource,
 }
 
 /// A rule that ends the list.
@@ -64,9 +81,9 @@ pub struct Stopped<'f> {
 
 /// Why a rule has no part in a plan, or which.
 #[derive(Debug)]
-pub(crate) enum Turn<'f> {
+pub(crate) enum Turn<C> {
     Blocks,
-    Charges(Planned<'f>),
+    Charges(C),
     /// A part of the key is missing, and the rule is skipped then.
     Misses,
     /// The tier or the key has no limit under this rule.
@@ -83,7 +100,9 @@ impl Rules {
     /// By which limits a request is judged.
     pub fn plan<'f>(&'f self, facts: &'f Facts<'_, '_>) -> Plan<'f> {
         let mut charges = SmallVec::new();
-        let outline = self.walk(facts, |planned| charges.push(planned));
+        let outline = self.walk(facts, |asks, who| {
+            charges.push(Planned { asks, key: who.parts.clone() });
+        });
         let Outline { stopped, is_too_much, route_cost } = outline;
         Plan { charges, stopped, is_too_much, route_cost }
     }
@@ -93,24 +112,25 @@ impl Rules {
     pub fn walk<'f>(
         &'f self,
         facts: &'f Facts<'_, '_>,
-        mut each: impl FnMut(Planned<'f>),
+        mut each: impl FnMut(Asks<'f>, Who<'_, 'f>),
     ) -> Outline<'f> {
         let number = self.route_cost(facts);
         let mut outline = Outline { stopped: None, is_too_much: false, route_cost: number };
         let route_cost = number.map(|number| &self.costs[number].1);
         let mut limits = 0;
+        let mut keys = Keys::default();
         for number in self.index.candidates(facts) {
             let number = number as usize;
             let rule = &self.list[number];
             if !rule.matcher.matches(facts) {
                 continue;
             }
-            match self.turn(number, facts, route_cost) {
-                Turn::Charges(planned) => {
-                    if !planned.is_shadow {
-                        limits += rule.variants()[planned.variant].policies().len();
+            match self.turn(number, facts, route_cost, &mut keys) {
+                Turn::Charges(asks) => {
+                    if !asks.is_shadow {
+                        limits += rule.variants()[asks.variant].policies().len();
                     }
-                    each(planned);
+                    each(asks, keys.who());
                 }
                 Turn::Misses | Turn::NoLimit { .. } => {}
                 turn @ (Turn::Blocks | Turn::Unlimited) => {
@@ -127,23 +147,27 @@ impl Rules {
         outline
     }
 
-    /// What a rule that matches does with a request.
+    /// What a rule that matches does with a request. Whom it counts is left in `keys`.
+    #[inline]
     pub(crate) fn turn<'f>(
         &'f self,
         number: usize,
         facts: &'f Facts<'_, '_>,
         route_cost: Option<&Cost>,
-    ) -> Turn<'f> {
+        keys: &mut Keys<'f>,
+    ) -> Turn<Asks<'f>> {
         let rule = &self.list[number];
         let limit = match &rule.action {
             Action::Block => return Turn::Blocks,
             Action::Unlimited => return Turn::Unlimited,
             Action::Limit(limit) => limit,
         };
-        let Some(key) = limit.key_of(facts, rule) else { return Turn::Misses };
-        let variant = limit.variant(facts, &key);
+        if !keys.look_up(limit, facts, rule) {
+            return Turn::Misses;
+        }
+        let variant = limit.variant(facts, &keys.parts);
         let is_shadow =
-            limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, &key);
+            limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, &keys.parts);
         match limit.variants[variant].quota {
             // Nothing is counted where nothing may pass, so a block in shadow does nothing.
             Quotas::Block if is_shadow => return Turn::NoLimit { variant },
@@ -155,7 +179,7 @@ impl Rules {
         let is_open = limit.counts_when.is_some() || cost.is_some_and(Cost::is_by_response);
         let given = || facts.request.cost().unwrap_or(1);
         let cost = cost.map_or_else(given, |cost| cost.at_request(facts));
-        Turn::Charges(Planned { rule, number, variant, key, cost, is_open, is_shadow })
+        Turn::Charges(Asks { rule, number, variant, cost, is_open, is_shadow })
     }
 
     /// Which cost counts for the request's route; none if its caller says what it costs.
@@ -177,20 +201,54 @@ impl<'f> Plan<'f> {
     }
 }
 
-impl Limit {
-    fn key_of<'f>(&'f self, facts: &'f Facts<'_, '_>, rule: &'f Rule) -> Option<Parts<'f>> {
-        let mut parts = Parts::new();
-        for attribute in &self.key {
-            if facts.push(attribute, Some(&rule.matcher), &mut parts) {
+impl<'f> std::ops::Deref for Planned<'f> {
+    type Target = Asks<'f>;
+
+    fn deref(&self) -> &Asks<'f> {
+        &self.asks
+    }
+}
+
+/// The key of the rule that was looked at last. Many rules of a file count the same clients, and
+/// these are looked up once.
+#[derive(Debug, Default)]
+pub(crate) struct Keys<'f> {
+    source: KeySource,
+    parts: Parts<'f>,
+}
+
+impl<'f> Keys<'f> {
+    /// Finds whom a rule counts; `false` if a part of that is missing, and the rule is skipped
+    /// then.
+    #[inline]
+    fn look_up(&mut self, limit: &'f Limit, facts: &'f Facts<'_, '_>, rule: &'f Rule) -> bool {
+        if limit.source.is_shared_with(self.source) {
+            return true;
+        }
+        self.parts.clear();
+        self.source = limit.source;
+        for attribute in &limit.key {
+            if facts.push(attribute, Some(&rule.matcher), &mut self.parts) {
                 continue;
             }
-            match self.missing {
-                Missing::Skip => return None,
+            match limit.missing {
+                Missing::Skip => {
+                    self.source = KeySource::OF_ITS_OWN;
+                    return false;
+                }
                 Missing::Together => {
-                    parts.push(Part { source: attribute, value: Value::Missing });
+                    self.parts.push(Part { source: attribute, value: Value::Missing });
                 }
             }
         }
-        Some(parts)
+        true
+    }
+
+    pub(crate) fn who(&self) -> Who<'_, 'f> {
+        Who { parts: &self.parts, source: self.source }
+    }
+
+    pub(crate) fn into_parts(self) -> Parts<'f> {
+        self.parts
     }
 }

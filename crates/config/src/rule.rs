@@ -10,6 +10,7 @@ use tidegate_core::{Kind, Policy, Span, Tick};
 use crate::attribute::Attribute;
 use crate::cost::Cost;
 use crate::facts::{Facts, Part, Value};
+use crate::key::KeySource;
 use crate::matcher::Matcher;
 use crate::outcome::Outcome;
 use crate::quantity::CalendarUnit;
@@ -38,6 +39,8 @@ pub(crate) enum Action {
 #[derive(Debug)]
 pub(crate) struct Limit {
     pub(crate) key: Vec<Attribute>,
+    /// What the key is taken from, beside those of other rules.
+    pub(crate) source: KeySource,
     pub(crate) missing: Missing,
     pub(crate) variants: Vec<Variant>,
     /// Which of them is for which tier, by the tier's place.
@@ -56,7 +59,7 @@ pub(crate) struct Limit {
 }
 
 /// What happens to a request that lacks a part of the key.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Missing {
     /// The rule does not apply.
     Skip,

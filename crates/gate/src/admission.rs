@@ -60,6 +60,8 @@ pub(crate) struct Judged {
     pub(crate) variant: u32,
     pub(crate) part: u8,
     pub(crate) is_shadow: bool,
+    /// Whether clients are told of it.
+    pub(crate) is_shown: bool,
     /// Whether the response may change what it costs.
     pub(crate) is_open: bool,
     /// Whether the rule says itself what a request costs.
@@ -120,7 +122,15 @@ impl Charged {
     }
 }
 
+/// A rule, its variant, and the part of that.
+pub(crate) type Place = (u32, u32, u8);
+
 impl Judged {
+    /// Where the limit stands in the policy.
+    pub(crate) fn place(&self) -> Place {
+        (self.rule, self.variant, self.part)
+    }
+
     /// What the limit said, for another request that it was asked for at the same time.
     pub(crate) fn shared(&self, cost: u32, is_open: bool) -> Judged {
         let charged = self.charged.nothing();
@@ -219,7 +229,7 @@ impl Admission {
             unit: rule.unit(),
             kind: timed.kind(),
             is_shadow: judged.is_shadow,
-            is_shown: rule.is_shown(),
+            is_shown: judged.is_shown,
         }
     }
 

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -23,6 +24,8 @@ use crate::store::{AnyStore, StoreFailure, StoreRule};
 /// A policy in force.
 #[derive(Debug)]
 pub(crate) struct Generation {
+    /// No other generation of this process has it.
+    pub(crate) id: u64,
     pub(crate) home: Arc<Home>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) shares: Shares,
@@ -32,6 +35,9 @@ pub(crate) struct Generation {
     counts: Vec<Arc<Counts>>,
     over: Over,
 }
+
+/// From 1 on: before anything is said, it is of no generation.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Whether another policy is in force by now. Held while a window is turned, or a policy is
 /// replaced: one after the other.
@@ -123,7 +129,8 @@ impl Generation {
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (home, counts) = (Arc::clone(home), counts.collect());
-        Ok(Generation { home, rules, shares, limits, counts, over })
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Ok(Generation { id, home, rules, shares, limits, counts, over })
     }
 
     /// Puts what its shares say in force after `before`.

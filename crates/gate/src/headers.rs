@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use tidegate_config::Headers;
 use tidegate_core::{Span, Verdict};
 
-use crate::admission::{Admission, Judged};
+use crate::admission::{Admission, Judged, Place};
 use crate::generation::SEPARATOR;
 
 /// A field of a response.
@@ -50,12 +50,43 @@ impl Field {
     }
 }
 
-/// Fields with their values, written one after the other in one text.
+/// Fields with their values. Kept from one response to the next, since most of it stays.
 #[derive(Debug, Default)]
 pub struct Fields {
-    /// Kept when it is written anew, since it is needed all the time.
+    told: ArrayVec<(Field, Written), FIELDS>,
+    /// The texts, one after the other.
     text: String,
-    ends: ArrayVec<(Field, usize), FIELDS>,
+    /// The text of `RateLimit-Policy`.
+    quotas: String,
+    /// Whose quotas these are: of which generation, and of which limits.
+    quotas_of: (u64, Vec<Place>),
+    /// Whether they are not those of the response before.
+    has_new_quotas: bool,
+}
+
+/// How the value of a field is kept.
+#[derive(Clone, Copy, Debug)]
+enum Written {
+    Number(u64),
+    Quotas,
+    /// Up to here.
+    Text(usize),
+}
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FieldValue<'f> {
+    /// A number.
+    Number(u64),
+    /// A text that says the same for as long as a policy is in force.
+    Quotas {
+        /// The text.
+        text: &'f str,
+        /// Whether it differs from what these fields were before.
+        is_new: bool,
+    },
+    /// A text.
+    Text(&'f str),
 }
 
 /// How many fields there are.
@@ -63,32 +94,43 @@ const FIELDS: usize = 9;
 
 impl Fields {
     /// Each field with its value.
-    pub fn iter(&self) -> impl Iterator<Item = (Field, &str)> {
-        self.ends.iter().scan(0, |start, (field, end)| {
-            let value = &self.text[*start..*end];
-            *start = *end;
-            Some((*field, value))
+    pub fn iter(&self) -> impl Iterator<Item = (Field, FieldValue<'_>)> {
+        let mut start = 0;
+        self.told.iter().map(move |(field, written)| {
+            let value = match *written {
+                Written::Number(number) => FieldValue::Number(number),
+                Written::Quotas => {
+                    FieldValue::Quotas { text: &self.quotas, is_new: self.has_new_quotas }
+                }
+                Written::Text(end) => {
+                    let text = &self.text[start..end];
+                    start = end;
+                    FieldValue::Text(text)
+                }
+            };
+            (*field, value)
         })
     }
 
-    /// What was written since the last field is the value of this one. Nothing is no value.
+    fn clear(&mut self) {
+        self.told.clear();
+        self.text.clear();
+        self.has_new_quotas = false;
+    }
+
+    /// What was written since the last text is the value of this field.
     fn end(&mut self, field: Field) {
-        let (start, end) = (self.ends.last().map_or(0, |(_, end)| *end), self.text.len());
-        if start < end {
-            self.ends.push((field, end));
-        }
+        self.told.push((field, Written::Text(self.text.len())));
     }
 
     fn number(&mut self, field: Field, value: u64) {
-        number(&mut self.text, value);
-        self.end(field);
+        self.told.push((field, Written::Number(value)));
     }
+}
 
-    /// An item of a list, which has a comma before it: the first needs none.
-    fn item(&mut self, item: &str) {
-        let is_first = self.ends.last().map_or(0, |(_, end)| *end) == self.text.len();
-        self.text.push_str(if is_first { &item[SEPARATOR.len()..] } else { item });
-    }
+/// Adds an item to a list. It has a comma before it, which the first does not need.
+fn item(list: &mut String, item: &str) {
+    list.push_str(if list.is_empty() { &item[SEPARATOR.len()..] } else { item });
 }
 
 impl Admission {
@@ -96,7 +138,10 @@ impl Admission {
     pub fn fields(&self, mut each: impl FnMut(Field, &str)) {
         let mut fields = Fields::default();
         self.write_fields(&mut fields);
-        fields.iter().for_each(|(field, value)| each(field, value));
+        fields.iter().for_each(|(field, value)| match value {
+            FieldValue::Number(number) => each(field, itoa::Buffer::new().format(number)),
+            FieldValue::Quotas { text, .. } | FieldValue::Text(text) => each(field, text),
+        });
     }
 
     /// Whether nothing is told: it passes, and no limit is for it.
@@ -106,13 +151,12 @@ impl Admission {
 
     /// The same in place of what `fields` were before.
     pub fn write_fields(&self, fields: &mut Fields) {
-        fields.text.clear();
-        fields.ends.clear();
+        fields.clear();
         let dialect = self.generation.rules.headers();
-        if matches!(dialect, Headers::Both | Headers::Draft) {
-            self.write_draft(fields);
-        }
-        if let Some(closest) = self.closest(|judged| self.is_shown(judged)) {
+        if let Some(closest) = self.closest(|judged| judged.is_shown) {
+            if matches!(dialect, Headers::Both | Headers::Draft) {
+                self.write_draft(fields);
+            }
             match dialect {
                 Headers::Both | Headers::Legacy => self.write_legacy(closest, fields),
                 Headers::Envoy => self.write_envoy(closest, fields),
@@ -131,11 +175,7 @@ impl Admission {
     }
 
     fn shown(&self) -> impl Iterator<Item = &Judged> {
-        self.each.iter().filter(|judged| !judged.is_shadow && self.is_shown(judged))
-    }
-
-    fn is_shown(&self, judged: &Judged) -> bool {
-        self.generation.rule(judged.rule as usize).is_shown()
+        self.each.iter().filter(|judged| judged.is_shown && !judged.is_shadow)
     }
 
     fn limit(&self, judged: &Judged) -> &crate::generation::Limit {
@@ -144,17 +184,30 @@ impl Admission {
     }
 
     fn write_draft(&self, fields: &mut Fields) {
-        for judged in self.shown() {
-            fields.item(&self.limit(judged).listed);
+        let (generation, places) = &fields.quotas_of;
+        let is_known = *generation == self.generation.id
+            && self.shown().map(Judged::place).eq(places.iter().copied());
+        if !is_known {
+            self.write_quotas(fields);
         }
-        fields.end(Field::RateLimitPolicy);
+        fields.told.push((Field::RateLimitPolicy, Written::Quotas));
         for judged in self.shown() {
-            fields.item(&self.limit(judged).remains);
+            item(&mut fields.text, &self.limit(judged).remains);
             number(&mut fields.text, judged.decision.remaining.into());
             fields.text.push_str(";t=");
             number(&mut fields.text, seconds(judged.decision.reset_after));
         }
         fields.end(Field::RateLimit);
+    }
+
+    #[cold]
+    fn write_quotas(&self, fields: &mut Fields) {
+        fields.quotas_of = (self.generation.id, self.shown().map(Judged::place).collect());
+        fields.has_new_quotas = true;
+        fields.quotas.clear();
+        for judged in self.shown() {
+            item(&mut fields.quotas, &self.limit(judged).listed);
+        }
     }
 
     fn unix_reset(&self, judged: &Judged) -> u64 {

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use smallvec::SmallVec;
-use tidegate_config::{Facts, Planned, Request, Rules};
+use tidegate_config::{Asks, Facts, KeySource, Planned, Request, Rules, Who};
 use tidegate_core::{Decision, Kind, Tick, Verdict};
 use tidegate_store::{Charge, Key, MemoryStore};
 
@@ -30,6 +29,8 @@ struct Found<'g, 'f> {
     /// Asked after the others, one by one.
     shadow: Vec<Planned<'f>>,
     is_too_long: bool,
+    /// The key that was made last: that of the next rule, more often than not.
+    made: Option<(KeySource, Key)>,
 }
 
 impl Gate {
@@ -68,14 +69,18 @@ impl Gate {
             return admission;
         }
         admission.each.reserve_exact(LIMITS_USUAL);
-        let mut found = Found { places: Places::new(), shadow: Vec::new(), is_too_long: false };
-        let outline = generation.rules.walk(facts, |planned| {
-            if planned.is_shadow {
-                found.shadow.push(planned);
-            } else {
-                let is_asked =
-                    self.ask_here(store, generation, &planned, &mut admission, &mut found.places);
-                found.is_too_long |= !is_asked;
+        let mut found =
+            Found { places: Places::new(), shadow: Vec::new(), is_too_long: false, made: None };
+        let outline = generation.rules.walk(facts, |asks, who| {
+            if asks.is_shadow {
+                found.shadow.push(Planned { asks, key: who.parts.clone() });
+                return;
+            }
+            match found.key(store, who) {
+                Some(key) => {
+                    self.ask_here(generation, &asks, key, &mut admission, &mut found.places);
+                }
+                None => found.is_too_long = true,
             }
         });
         admission.outline(&outline);
@@ -106,67 +111,79 @@ impl Gate {
         // A request that is refused is charged to nothing, not even in shadow.
         let charges = charges && verdict.passes();
         for planned in &found.shadow {
+            let Ok(key) = store.key(&planned.key[..]) else { continue };
             let (before, mut places) = (admission.each.len(), Places::new());
-            if !self.ask_here(store, generation, planned, admission, &mut places) {
-                admission.each.truncate(before);
-                continue;
-            }
+            self.ask_here(generation, planned, key, admission, &mut places);
             let each = &mut admission.each[before..];
             let _ = judge(store, &places, admission.now, each, charges);
         }
     }
 
-    /// Adds the limits of a rule; `false` if its key is too long.
+    /// Adds the limits of a rule.
     fn ask_here<'g>(
         &self,
-        store: &MemoryStore,
         generation: &'g Generation,
-        planned: &Planned<'_>,
+        asks: &Asks<'_>,
+        key: Key,
         admission: &mut Admission,
         places: &mut Places<'g>,
-    ) -> bool {
-        let Ok(key) = store.key(&planned.key[..]) else { return false };
-        self.limits_here(generation, planned, key, admission.now, |place, judged| {
+    ) {
+        self.limits_here(generation, asks, key, admission.now, |place, judged| {
             // There is no room for what is more than can be judged together: nothing is, then.
             if places.try_push(place).is_ok() {
                 admission.each.push(judged);
             }
         });
-        true
     }
 
     /// Every limit of a rule for `key`.
     pub(crate) fn limits_here<'g>(
         &self,
         generation: &'g Generation,
-        planned: &Planned<'_>,
+        asks: &Asks<'_>,
         key: Key,
         now: Tick,
         mut each: impl FnMut(Place<'g>, Judged),
     ) {
-        let variant = &generation.rule(planned.number).variants()[planned.variant];
-        let limits = generation.limits(planned.number, planned.variant).iter();
+        let variant = &asks.rule.variants()[asks.variant];
+        let limits = generation.limits(asks.number, asks.variant).iter();
         for (part, (limit, timed)) in (0..).zip(limits.zip(variant.policies())) {
             let place = (limit.present(timed, &self.0.store, now), key);
-            each(place, judged(planned, (part, timed.kind()), Charged::here(key, None)));
+            each(place, judged(asks, (part, timed.kind()), Charged::here(key, None)));
+        }
+    }
+}
+
+impl Found<'_, '_> {
+    /// The key of whom a rule counts; `None` if it is too long.
+    #[inline]
+    fn key(&mut self, store: &MemoryStore, who: Who<'_, '_>) -> Option<Key> {
+        match self.made {
+            Some((source, key)) if source.is_shared_with(who.source) => Some(key),
+            _ => {
+                let key = store.key(&who.parts[..]).ok()?;
+                self.made = Some((who.source, key));
+                Some(key)
+            }
         }
     }
 }
 
 /// A limit that has not said anything yet.
-pub(crate) fn judged(planned: &Planned<'_>, (part, kind): (u8, Kind), charged: Charged) -> Judged {
+pub(crate) fn judged(asks: &Asks<'_>, (part, kind): (u8, Kind), charged: Charged) -> Judged {
     let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Judged {
-        rule: word(planned.number),
-        variant: word(planned.variant),
+        rule: word(asks.number),
+        variant: word(asks.variant),
         part,
-        is_shadow: planned.is_shadow,
-        is_open: planned.is_open,
-        has_own_cost: planned.rule.has_own_cost(),
+        is_shadow: asks.is_shadow,
+        is_open: asks.is_open,
+        is_shown: asks.rule.is_shown(),
+        has_own_cost: asks.rule.has_own_cost(),
         is_permit: kind == Kind::Concurrency,
         is_charged: false,
         is_shared: false,
-        cost: planned.cost,
+        cost: asks.cost,
         decision: NOTHING,
         charged,
     }
@@ -191,11 +208,11 @@ pub(crate) fn judge(
 }
 
 fn decide(store: &MemoryStore, places: &[Place<'_>], now: Tick, each: &mut [Judged]) -> Verdict {
-    let mut charges: SmallVec<[Charge<'_>; 4]> = SmallVec::new();
-    for ((present, key), judged) in places.iter().zip(&*each) {
+    let charges = places.iter().zip(&*each).map(|((present, key), judged)| {
         let rule = present.here().expect("a rule of this store");
-        charges.push(Charge { rule, key: *key, cost: judged.cost });
-    }
+        Charge { rule, key: *key, cost: judged.cost }
+    });
+    let charges: ArrayVec<Charge<'_>, { Rules::LIMITS_MAX }> = charges.collect();
     let mut each = each.iter_mut();
     store.decide_all(&charges, now, |decision, receipt| {
         if let Some(judged) = each.next() {

@@ -17,7 +17,7 @@ rules:
 
 /// The app behind it.
 pub fn app(gate: Gate) -> Router {
-    Router::new().route("/", get(|| async { "hello" })).layer(TidegateLayer::new(gate))
+    Router::new().route("/", get(|| async { "hello" })).layer(TidegateLayer::new(gate).for_axum())
 }
 
 #[tokio::main]

@@ -23,7 +23,7 @@ pub fn app(gate: Gate) -> Router {
         "done"
     }
     let app = Router::new().route("/", get(done)).route("/preview", get(done));
-    app.route("/export/{what}", post(done)).layer(TidegateLayer::new(gate))
+    app.route("/export/{what}", post(done)).layer(TidegateLayer::new(gate).for_axum())
 }
 
 #[tokio::main]

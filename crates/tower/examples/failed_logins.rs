@@ -20,7 +20,7 @@ rules:
 
 /// The app behind it.
 pub fn app(gate: Gate) -> Router {
-    Router::new().route("/login", post(login)).layer(TidegateLayer::new(gate))
+    Router::new().route("/login", post(login)).layer(TidegateLayer::new(gate).for_axum())
 }
 
 async fn login(password: String) -> StatusCode {

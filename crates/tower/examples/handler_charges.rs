@@ -15,7 +15,7 @@ rules:
 
 /// The app behind it.
 pub fn app(gate: Gate) -> Router {
-    Router::new().route("/search/{results}", get(search)).layer(TidegateLayer::new(gate))
+    Router::new().route("/search/{results}", get(search)).layer(TidegateLayer::new(gate).for_axum())
 }
 
 async fn search(limits: Limits, Path(results): Path<u32>) -> String {

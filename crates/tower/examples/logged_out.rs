@@ -24,7 +24,7 @@ rules:
 pub fn app(gate: Gate) -> Router {
     let page = || async { "a page" };
     let app = Router::new().route("/", get(page)).route("/about", get(page));
-    app.layer(TidegateLayer::new(gate))
+    app.layer(TidegateLayer::new(gate).for_axum())
 }
 
 #[tokio::main]

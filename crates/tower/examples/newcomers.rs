@@ -22,7 +22,7 @@ rules:
 
 /// The app behind it.
 pub fn app(gate: Gate) -> Router {
-    Router::new().route("/", get(|| async { "welcome" })).layer(TidegateLayer::new(gate))
+    Router::new().route("/", get(|| async { "welcome" })).layer(TidegateLayer::new(gate).for_axum())
 }
 
 #[tokio::main]

@@ -23,7 +23,7 @@ rules:
 pub fn app(gate: Gate) -> Router {
     let app = Router::new().route("/", get(|| async { "hello" }));
     // The last one that is added is the first one that is asked.
-    app.layer(TidegateLayer::new(gate)).layer(from_fn(identify))
+    app.layer(TidegateLayer::new(gate).for_axum()).layer(from_fn(identify))
 }
 
 async fn identify(mut request: Request, next: Next) -> Response {

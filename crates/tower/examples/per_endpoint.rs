@@ -21,7 +21,7 @@ pub fn app(gate: Gate) -> Router {
     let api = Router::new()
         .route("/search", get(|| async { "found" }))
         .route("/articles/{id}", get(|| async { "an article" }))
-        .layer(TidegateLayer::new(gate));
+        .layer(TidegateLayer::new(gate).for_axum());
     Router::new().nest("/api", api)
 }
 

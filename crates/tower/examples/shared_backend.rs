@@ -26,7 +26,7 @@ share:
 /// The app behind it.
 pub fn app(gate: Gate) -> Router {
     let app = Router::new().route("/search", get(work)).route("/export", get(work));
-    app.layer(TidegateLayer::new(gate))
+    app.layer(TidegateLayer::new(gate).for_axum())
 }
 
 /// Something slow.

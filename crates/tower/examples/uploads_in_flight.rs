@@ -15,7 +15,7 @@ rules:
 
 /// The app behind it.
 pub fn app(gate: Gate) -> Router {
-    Router::new().route("/upload", put(upload)).layer(TidegateLayer::new(gate))
+    Router::new().route("/upload", put(upload)).layer(TidegateLayer::new(gate).for_axum())
 }
 
 async fn upload(body: Bytes) -> String {

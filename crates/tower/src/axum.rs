@@ -1,14 +1,37 @@
-//! [`Limits`] as an argument of axum's handlers.
+//! What is different with axum: [`Limits`] are an argument of its handlers, and bodies are its own.
 
 use std::convert::Infallible;
 use std::fmt;
 
+use ::axum::body::Body;
 use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use ::axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
 
+use crate::body::{Bodies, LimitedBody};
 use crate::limits::Limits;
+
+/// Axum's own bodies; see [`TidegateLayer::for_axum`](crate::TidegateLayer::for_axum).
+#[derive(Clone, Copy, Debug)]
+pub struct Axum;
+
+impl Bodies<Body> for Axum {
+    type Body = Body;
+
+    fn ours(bytes: Bytes) -> Body {
+        bytes.into()
+    }
+
+    fn theirs(body: Body) -> Body {
+        body
+    }
+
+    fn in_flight(body: LimitedBody<Body>) -> Body {
+        Body::new(body)
+    }
+}
 
 /// Why there are no [`Limits`]: the route has no [`TidegateLayer`](crate::TidegateLayer). It is a
 /// mistake of the application, so clients get a 500.

@@ -39,6 +39,41 @@ pin_project! {
     }
 }
 
+/// What bodies the layer makes of the service's own, of type `R`.
+pub trait Bodies<R> {
+    /// The body of a response behind the layer.
+    type Body;
+
+    /// That of a refusal.
+    fn ours(bytes: Bytes) -> Self::Body;
+
+    /// The service's own, where nothing is left to do for the request.
+    fn theirs(body: R) -> Self::Body;
+
+    /// The service's own, where something is.
+    fn in_flight(body: LimitedBody<R>) -> Self::Body;
+}
+
+/// Whatever the service's bodies are, they are wrapped in a [`LimitedBody`].
+#[derive(Clone, Copy, Debug)]
+pub struct Wrapped;
+
+impl<R> Bodies<R> for Wrapped {
+    type Body = LimitedBody<R>;
+
+    fn ours(bytes: Bytes) -> LimitedBody<R> {
+        LimitedBody::ours(bytes)
+    }
+
+    fn theirs(body: R) -> LimitedBody<R> {
+        LimitedBody::theirs(body)
+    }
+
+    fn in_flight(body: LimitedBody<R>) -> LimitedBody<R> {
+        body
+    }
+}
+
 impl<R> LimitedBody<R> {
     pub(crate) fn ours(bytes: Bytes) -> LimitedBody<R> {
         LimitedBody { whose: Whose::Ours { bytes } }

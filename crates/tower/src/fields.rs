@@ -1,12 +1,12 @@
 //! The gate's fields as headers of a response.
 //!
 //! Most values are those of the response before: the policy always, the reset for a second. They
-//! are sent again instead of being made and checked again.
+//! are sent again instead of being made again.
 
 use std::cell::RefCell;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use tidegate_gate::{Admission, Field, Fields};
+use tidegate_gate::{Admission, Field, FieldValue, Fields};
 
 /// Whose value counts where a response has a field already.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,8 +21,15 @@ pub(crate) enum Wins {
 #[derive(Default)]
 struct Desk {
     fields: Fields,
-    /// By their [`place`].
-    sent: [Option<HeaderValue>; KEPT],
+    sent: Sent,
+}
+
+/// Values that were sent, and may be sent again.
+#[derive(Default)]
+struct Sent {
+    quotas: Option<HeaderValue>,
+    limit: Option<(u64, HeaderValue)>,
+    reset: Option<(u64, HeaderValue)>,
 }
 
 thread_local! {
@@ -37,40 +44,42 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
     DESK.with_borrow_mut(|Desk { fields, sent }| {
         admission.write_fields(fields);
         for (field, value) in fields.iter() {
-            let Some(name) = name(field) else { continue };
-            if wins == Wins::Theirs && headers.contains_key(&name) {
+            let (Some(name), Some(value)) = (name(field), sent.value(field, value)) else {
                 continue;
-            }
-            // Rules with odd names cannot be read from a file; should one be odd, it is not told.
-            let value = match place(field) {
-                Some(place) => again(&mut sent[place], value),
-                None => HeaderValue::from_str(value).ok(),
             };
-            if let Some(value) = value {
+            if wins == Wins::Ours || !headers.contains_key(&name) {
                 headers.insert(name, value);
             }
         }
     });
 }
 
-/// The value that was sent before if it is this one, or a new one.
-fn again(sent: &mut Option<HeaderValue>, value: &str) -> Option<HeaderValue> {
-    if sent.as_ref().is_none_or(|sent| sent.as_bytes() != value.as_bytes()) {
-        *sent = HeaderValue::from_str(value).ok();
+impl Sent {
+    /// A value to send. Rules with odd names cannot be read from a file; should one be odd, it is
+    /// not told.
+    #[inline]
+    fn value(&mut self, field: Field, value: FieldValue<'_>) -> Option<HeaderValue> {
+        match (field, value) {
+            (_, FieldValue::Quotas { text, is_new }) => {
+                if is_new {
+                    self.quotas = HeaderValue::from_str(text).ok();
+                }
+                self.quotas.clone()
+            }
+            (Field::XLimit, FieldValue::Number(number)) => Some(again(&mut self.limit, number)),
+            (Field::XReset, FieldValue::Number(number)) => Some(again(&mut self.reset, number)),
+            (_, FieldValue::Number(number)) => Some(number.into()),
+            (_, FieldValue::Text(text)) => HeaderValue::from_str(text).ok(),
+        }
     }
-    sent.clone()
 }
 
-/// How many fields keep their values for a while.
-const KEPT: usize = 3;
-
-/// Where the value of a field is kept, unless it changes with every response.
-fn place(field: Field) -> Option<usize> {
-    match field {
-        Field::RateLimitPolicy => Some(0),
-        Field::XLimit => Some(1),
-        Field::XReset => Some(2),
-        _ => None,
+/// The value that was sent before if it is this one, or a new one.
+#[inline]
+fn again(sent: &mut Option<(u64, HeaderValue)>, number: u64) -> HeaderValue {
+    match sent {
+        Some((before, value)) if *before == number => value.clone(),
+        _ => sent.insert((number, number.into())).1.clone(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! permits come back.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -14,7 +15,7 @@ use pin_project_lite::pin_project;
 use tidegate_gate::{Admission, Admit, Settling, Start};
 use tower_service::Service;
 
-use crate::body::LimitedBody;
+use crate::body::{Bodies, LimitedBody, Wrapped};
 use crate::deadline;
 use crate::layer::Shared;
 use crate::limits::{InFlight, Left};
@@ -25,12 +26,13 @@ use crate::service::take_ready;
 pin_project! {
     /// The response to a request, to come.
     #[must_use = "a future does nothing until it is awaited"]
-    pub struct ResponseFuture<S, B>
+    pub struct ResponseFuture<S, B, P = Wrapped>
     where
         S: Service<Request<B>>,
     {
         #[pin]
         stage: Stage<S, B, S::Future, S::Response>,
+        bodies: PhantomData<fn() -> P>,
     }
 }
 
@@ -47,24 +49,29 @@ pin_project! {
     }
 }
 
-impl<S, B> ResponseFuture<S, B>
+impl<S, B, P> ResponseFuture<S, B, P>
 where
     S: Service<Request<B>> + Clone,
 {
+    #[inline]
+    fn at(stage: Stage<S, B, S::Future, S::Response>) -> ResponseFuture<S, B, P> {
+        ResponseFuture { stage, bodies: PhantomData }
+    }
+
     pub(crate) fn deciding(
         shared: Arc<Shared>,
         admit: Admit,
         service: S,
         request: Request<B>,
-    ) -> ResponseFuture<S, B> {
+    ) -> ResponseFuture<S, B, P> {
         let asked = Some(Box::new((service, request)));
-        ResponseFuture { stage: Stage::Deciding { admit, shared, asked } }
+        ResponseFuture::at(Stage::Deciding { admit, shared, asked })
     }
 
     /// For one that is being served.
     #[inline]
-    pub(crate) fn serving(future: S::Future, in_flight: InFlight) -> ResponseFuture<S, B> {
-        ResponseFuture { stage: Stage::Serving { future, in_flight: Some(in_flight) } }
+    pub(crate) fn serving(future: S::Future, in_flight: InFlight) -> ResponseFuture<S, B, P> {
+        ResponseFuture::at(Stage::Serving { future, in_flight: Some(in_flight) })
     }
 
     pub(crate) fn decided(
@@ -72,8 +79,8 @@ where
         admission: Box<Admission>,
         service: &mut S,
         request: Request<B>,
-    ) -> ResponseFuture<S, B> {
-        ResponseFuture { stage: Stage::decided(shared, admission, service, request) }
+    ) -> ResponseFuture<S, B, P> {
+        ResponseFuture::at(Stage::decided(shared, admission, service, request))
     }
 }
 
@@ -111,11 +118,12 @@ where
     }
 }
 
-impl<S, B, R> Future for ResponseFuture<S, B>
+impl<S, B, R, P> Future for ResponseFuture<S, B, P>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
+    P: Bodies<R>,
 {
-    type Output = Result<Response<LimitedBody<R>>, S::Error>;
+    type Output = Result<Response<P::Body>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         const DONE: &str = "not polled after it was done";
@@ -137,8 +145,8 @@ where
                     let mut in_flight = in_flight.take().expect(DONE);
                     let mut response = response.inspect_err(|_| in_flight.failed())?;
                     match in_flight.answered(&mut response) {
-                        Left::Nothing => return Poll::Ready(Ok(response.map(LimitedBody::theirs))),
-                        Left::Body => return Poll::Ready(Ok(in_body(response, in_flight))),
+                        Left::Nothing => return Poll::Ready(Ok(response.map(P::theirs))),
+                        Left::Body => return Poll::Ready(Ok(in_body::<P, R>(response, in_flight))),
                         Left::Settling(settling) => {
                             let served = Some(Box::new((response, in_flight)));
                             Stage::Settling { settling, served }
@@ -149,14 +157,14 @@ where
                     ready!(Pin::new(settling).poll(context));
                     let (mut response, mut in_flight) = *served.take().expect(DONE);
                     let response = match in_flight.settled(response.headers_mut()) {
-                        Left::Nothing => response.map(LimitedBody::theirs),
-                        _ => in_body(response, in_flight),
+                        Left::Nothing => response.map(P::theirs),
+                        _ => in_body::<P, R>(response, in_flight),
                     };
                     return Poll::Ready(Ok(response));
                 }
                 StageProjected::Refused { response } => {
                     let response = *response.take().expect(DONE);
-                    return Poll::Ready(Ok(response.map(LimitedBody::ours)));
+                    return Poll::Ready(Ok(response.map(P::ours)));
                 }
             };
             this.stage.set(next);
@@ -165,11 +173,11 @@ where
 }
 
 /// A response whose body the request is in flight with.
-fn in_body<R>(response: Response<R>, in_flight: InFlight) -> Response<LimitedBody<R>> {
-    response.map(|body| LimitedBody::in_flight(body, in_flight))
+fn in_body<P: Bodies<R>, R>(response: Response<R>, in_flight: InFlight) -> Response<P::Body> {
+    response.map(|body| P::in_flight(LimitedBody::in_flight(body, in_flight)))
 }
 
-impl<S, B> fmt::Debug for ResponseFuture<S, B>
+impl<S, B, P> fmt::Debug for ResponseFuture<S, B, P>
 where
     S: Service<Request<B>>,
 {

@@ -1,12 +1,14 @@
 //! The layer: a gate, and what refusals look like.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_gate::Gate;
 use tower_layer::Layer;
 
+use crate::body::Wrapped;
 use crate::refusal::Refusal;
 use crate::service::TidegateService;
 
@@ -25,9 +27,10 @@ use crate::service::TidegateService;
 /// # let _ = layer;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
-pub struct TidegateLayer {
+#[derive(Debug)]
+pub struct TidegateLayer<P = Wrapped> {
     shared: Arc<Shared>,
+    bodies: PhantomData<fn() -> P>,
 }
 
 /// What all clones of a layer and its services have together. Away from the count of those, which
@@ -43,7 +46,20 @@ type OnRefusal = Arc<dyn Fn(&Refusal<'_>) -> http::Response<Bytes> + Send + Sync
 impl TidegateLayer {
     /// A layer that asks `gate` about every request.
     pub fn new(gate: Gate) -> TidegateLayer {
-        TidegateLayer { shared: Arc::new(Shared { gate, on_refusal: None }) }
+        TidegateLayer::sharing(Shared { gate, on_refusal: None })
+    }
+
+    /// The same for axum: the bodies of its responses stay its own, which costs less, and
+    /// `axum::serve` takes a router that this layer was put around.
+    #[cfg(feature = "axum")]
+    pub fn for_axum(self) -> TidegateLayer<crate::axum::Axum> {
+        TidegateLayer { shared: self.shared, bodies: PhantomData }
+    }
+}
+
+impl<P> TidegateLayer<P> {
+    fn sharing(shared: Shared) -> TidegateLayer<P> {
+        TidegateLayer { shared: Arc::new(shared), bodies: PhantomData }
     }
 
     /// Says what a refused client gets, instead of `application/problem+json`.
@@ -54,9 +70,9 @@ impl TidegateLayer {
     pub fn on_refusal(
         self,
         respond: impl Fn(&Refusal<'_>) -> http::Response<Bytes> + Send + Sync + 'static,
-    ) -> TidegateLayer {
+    ) -> TidegateLayer<P> {
         let (gate, on_refusal) = (self.shared.gate.clone(), Some(Arc::new(respond) as OnRefusal));
-        TidegateLayer { shared: Arc::new(Shared { gate, on_refusal }) }
+        TidegateLayer::sharing(Shared { gate, on_refusal })
     }
 
     /// The gate that decides.
@@ -65,11 +81,17 @@ impl TidegateLayer {
     }
 }
 
-impl<S> Layer<S> for TidegateLayer {
-    type Service = TidegateService<S>;
+impl<S, P> Layer<S> for TidegateLayer<P> {
+    type Service = TidegateService<S, P>;
 
-    fn layer(&self, inner: S) -> TidegateService<S> {
+    fn layer(&self, inner: S) -> TidegateService<S, P> {
         TidegateService::new(inner, Arc::clone(&self.shared))
+    }
+}
+
+impl<P> Clone for TidegateLayer<P> {
+    fn clone(&self) -> TidegateLayer<P> {
+        TidegateLayer { shared: Arc::clone(&self.shared), bodies: PhantomData }
     }
 }
 

@@ -13,12 +13,16 @@
 //! use tidegate_tower::{Gate, TidegateLayer};
 //!
 //! let gate = Gate::from_file("policy.yaml")?;
-//! let app = Router::new().route("/", get(|| async { "hello" })).layer(TidegateLayer::new(gate));
+//! let app = Router::new().route("/", get(|| async { "hello" }));
+//! let app = app.layer(TidegateLayer::new(gate).for_axum());
 //! let app = app.into_make_service_with_connect_info::<SocketAddr>();
 //! axum::serve(tokio::net::TcpListener::bind("127.0.0.1:8080").await?, app).await?;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`TidegateLayer::for_axum`] leaves axum its own bodies; for everything else,
+//! `TidegateLayer::new(gate)` is all.
 //!
 //! Clones of a layer, and of every service that it makes, decide by the same gate: it does not
 //! matter how often a framework clones them.
@@ -67,8 +71,8 @@ pub use tidegate_gate::{Admission, By, Gate, GateBuilder, OpenError, Reason};
 
 pub use crate::attributes::{Attributes, Peer};
 #[cfg(feature = "axum")]
-pub use crate::axum::NoLimits;
-pub use crate::body::LimitedBody;
+pub use crate::axum::{Axum, NoLimits};
+pub use crate::body::{Bodies, LimitedBody, Wrapped};
 pub use crate::deadline::Deadline;
 pub use crate::future::ResponseFuture;
 pub use crate::layer::TidegateLayer;

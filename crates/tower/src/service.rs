@@ -1,5 +1,6 @@
 //! The service: decides in `call`, so that being ready costs nobody anything.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -8,22 +9,23 @@ use tidegate_core::Verdict;
 use tidegate_gate::{Admission, Admit, Gate};
 use tower_service::Service;
 
-use crate::body::LimitedBody;
+use crate::body::{Bodies, Wrapped};
 use crate::future::ResponseFuture;
 use crate::layer::Shared;
 use crate::limits::InFlight;
 use crate::seen::Seen;
 
 /// A service with a gate in front; made by a [`TidegateLayer`](crate::TidegateLayer).
-#[derive(Clone, Debug)]
-pub struct TidegateService<S> {
+#[derive(Debug)]
+pub struct TidegateService<S, P = Wrapped> {
     inner: S,
     shared: Arc<Shared>,
+    bodies: PhantomData<fn() -> P>,
 }
 
-impl<S> TidegateService<S> {
-    pub(crate) fn new(inner: S, shared: Arc<Shared>) -> TidegateService<S> {
-        TidegateService { inner, shared }
+impl<S, P> TidegateService<S, P> {
+    pub(crate) fn new(inner: S, shared: Arc<Shared>) -> TidegateService<S, P> {
+        TidegateService { inner, shared, bodies: PhantomData }
     }
 
     /// The gate that decides.
@@ -37,19 +39,29 @@ impl<S> TidegateService<S> {
     }
 }
 
-impl<S, B, R> Service<Request<B>> for TidegateService<S>
+impl<S, P> Clone for TidegateService<S, P>
+where
+    S: Clone,
+{
+    fn clone(&self) -> TidegateService<S, P> {
+        TidegateService::new(self.inner.clone(), Arc::clone(&self.shared))
+    }
+}
+
+impl<S, B, R, P> Service<Request<B>> for TidegateService<S, P>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
+    P: Bodies<R>,
 {
-    type Response = Response<LimitedBody<R>>;
+    type Response = Response<P::Body>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, B>;
+    type Future = ResponseFuture<S, B, P>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> ResponseFuture<S, B> {
+    fn call(&mut self, mut request: Request<B>) -> ResponseFuture<S, B, P> {
         match self.shared.gate.admit(&Seen::new(&request)).ready() {
             Ok(admission) if admission.verdict() == Verdict::Allow => {
                 let in_flight = InFlight::new(admission, &mut request);
@@ -60,7 +72,7 @@ where
     }
 }
 
-impl<S> TidegateService<S> {
+impl<S, P> TidegateService<S, P> {
     /// For a request that is refused, or has to wait: most are not and do not, and what is done for
     /// these is kept out of their way.
     #[cold]
@@ -69,7 +81,7 @@ impl<S> TidegateService<S> {
         &mut self,
         admit: Result<Box<Admission>, Admit>,
         request: Request<B>,
-    ) -> ResponseFuture<S, B>
+    ) -> ResponseFuture<S, B, P>
     where
         S: Service<Request<B>> + Clone,
     {

@@ -17,6 +17,7 @@ mod tiers;
 use crate::address::Proxies;
 use crate::identify::Tiers;
 use crate::index::Index;
+use crate::key::find_sources;
 use crate::problem::{Problems, Span};
 use crate::read::Fields;
 use crate::rules::{Headers, Rules};
@@ -111,6 +112,7 @@ impl<'o> Reading<'o> {
             problem.help("add one under `rules:`");
         }
         rules.list = self.in_order(read);
+        find_sources(&mut rules.list, &rules.identify);
         rules.identify.tiers = std::mem::take(&mut self.tiers);
         rules.index = Index::new(rules.list.iter().map(|rule| &rule.matcher));
         rules.costs_index = Index::new(rules.costs.iter().map(|(matcher, _)| matcher));

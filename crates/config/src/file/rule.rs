@@ -4,6 +4,7 @@ use super::Reading;
 use super::identify::PARTS_MAX;
 use super::tables::{MISSING, RULE, WITHOUT_STORE};
 use crate::attribute::Attribute;
+use crate::key::KeySource;
 use crate::matcher::Matcher;
 use crate::misread::quoted;
 use crate::problem::Span;
@@ -224,6 +225,7 @@ impl Reading<'_> {
         }
         Some(Limit {
             key,
+            source: KeySource::OF_ITS_OWN,
             missing,
             variants,
             by_tier,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldhash::quality::RandomState;
 
 use super::{Candidates, RuleNumber, put};
-use crate::path::{Normal, Pattern, Segment};
+use crate::path::{Normal, Pattern, Segment, Segments};
 
 /// A tree of segments.
 #[derive(Debug)]
@@ -70,38 +70,25 @@ impl Trie {
     }
 
     /// Adds the rules whose path is like this one.
+    #[inline]
     pub(super) fn find(&self, path: &Normal<'_>, found: &mut Candidates) {
-        // The nodes that the path leads to so far: as many as patterns agree with it, at most.
-        let mut level: smallvec::SmallVec<[u32; 4]> = smallvec::smallvec![0];
-        self.add_below(&level, found);
-        for segment in path.segments() {
-            let mut next = smallvec::SmallVec::<[u32; 4]>::new();
-            for at in &level {
-                let node = &self.nodes[*at as usize];
-                // Most nodes have no literal below them: no hash is taken for those.
-                if !node.literal.is_empty()
-                    && let Some(below) = node.literal.get(segment)
-                {
-                    next.push(*below);
-                }
-                if let Some(below) = node.any {
-                    next.push(below);
-                }
-            }
-            level = next;
-            if level.is_empty() {
-                return;
-            }
-            self.add_below(&level, found);
-        }
-        for at in &level {
-            put(&self.nodes[*at as usize].here, found);
-        }
+        self.find_below(0, path.segments(), found);
     }
 
-    fn add_below(&self, level: &[u32], found: &mut Candidates) {
-        for at in level {
-            put(&self.nodes[*at as usize].below, found);
+    /// Adds those below a node. It goes no deeper than the patterns do, and looks at each node
+    /// once.
+    fn find_below(&self, at: u32, mut rest: Segments<'_>, found: &mut Candidates) {
+        let node = &self.nodes[at as usize];
+        put(&node.below, found);
+        let Some(segment) = rest.next() else { return put(&node.here, found) };
+        // Most nodes have no literal below them: no hash is taken for those.
+        if !node.literal.is_empty()
+            && let Some(below) = node.literal.get(segment)
+        {
+            self.find_below(*below, rest.clone(), found);
+        }
+        if let Some(below) = node.any {
+            self.find_below(below, rest, found);
         }
     }
 }

@@ -7,8 +7,8 @@ mod normal;
 
 use std::fmt;
 
-pub(crate) use self::normal::Normal;
-use self::normal::{Segments, decoded};
+use self::normal::decoded;
+pub(crate) use self::normal::{Normal, Segments};
 use crate::misread::{Misread, quoted};
 
 /// The most segments of a pattern.

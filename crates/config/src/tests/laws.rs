@@ -9,7 +9,7 @@ use super::written::{FORMATS, written};
 use crate::chance::Chance;
 use crate::explain::Does;
 use crate::load::Loaded;
-use crate::plan::{Plan, Stopped, Turn};
+use crate::plan::{Keys, Plan, Planned, Stopped, Turn};
 use crate::request::Sample;
 use crate::rules::Rules;
 use crate::source::Format;
@@ -76,8 +76,10 @@ fn walked<'f>(rules: &'f Rules, facts: &'f crate::facts::Facts<'_, '_>) -> Plan<
         Plan { charges: smallvec::SmallVec::new(), stopped: None, is_too_much: false, route_cost };
     for (number, rule) in rules.list.iter().enumerate().filter(|(_, it)| it.matcher.matches(facts))
     {
-        match rules.turn(number, facts, cost) {
-            Turn::Charges(planned) => plan.charges.push(planned),
+        // Each looks its key up for itself.
+        let mut keys = Keys::default();
+        match rules.turn(number, facts, cost, &mut keys) {
+            Turn::Charges(asks) => plan.charges.push(Planned { asks, key: keys.into_parts() }),
             Turn::Misses | Turn::NoLimit { .. } => {}
             turn @ (Turn::Blocks | Turn::Unlimited) => {
                 let blocks = matches!(turn, Turn::Blocks);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_config::{Part, Plan, Planned, Rules};
+use tidegate_config::{Asks, Part, Plan, Planned, Rules};
 use tidegate_core::{Tick, Verdict};
 use tidegate_store::{By, KeyTooLong};
 
@@ -77,7 +77,7 @@ impl Shares {
         wanted: Once<'p, 'f, K>,
         once: &mut Vec<Once<'p, 'f, K>>,
     ) {
-        let Planned { cost, is_open, is_shadow, .. } = *wanted.planned;
+        let Asks { cost, is_open, is_shadow, .. } = wanted.planned.asks;
         let asked = once.iter().position(|other| other.is(&wanted)).unwrap_or_else(|| {
             once.push(wanted);
             self.asked.push((request, 0..0));

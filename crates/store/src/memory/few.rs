@@ -2,7 +2,7 @@
 //! all let the request pass. Whatever is not so takes the long way, and nothing has happened.
 
 use arrayvec::ArrayVec;
-use tidegate_core::{Decision, Receipt, Tick, Verdict};
+use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
 
 use super::lock::Guard;
 use super::shard::Shard;
@@ -12,71 +12,102 @@ use super::{Charge, MemoryStore};
 /// More than this many limits take the long way.
 const FEW: usize = 4;
 
+/// A limit, where its state is, and what it says.
+struct Spot {
+    shard: usize,
+    tag: Tag,
+    /// Which slot of the shard the state is in.
+    slot: usize,
+    decision: Decision,
+    charged: u64,
+}
+
+type Locked<'a> = ArrayVec<(usize, Guard<'a, Shard>), FEW>;
+
 impl MemoryStore {
     /// Decides as [`MemoryStore::decide_all`] does, if it is that simple; `None` if it is not.
+    #[inline]
     pub(super) fn decide_few(
         &self,
         charges: &[Charge<'_>],
         now: Tick,
         each: &mut impl FnMut(Decision, Option<Receipt>),
     ) -> Option<Verdict> {
-        if FEW < charges.len() || charges.iter().any(|charge| charge.rule.table != 0) {
-            return None;
-        }
-        let table = &self.tables[0];
-        let mut places: ArrayVec<(usize, Tag), FEW> = ArrayVec::new();
-        for charge in charges {
-            let place = table.place(charge.key);
-            let place = (place.shard, place.tag(charge.rule.id));
-            // One state twice cannot be judged as two.
-            if places.contains(&place) {
+        let mut spots = self.spots(charges)?;
+        let mut locked = self.lock_few(&spots);
+        let mut together = Verdict::Allow;
+        for (spot, Charge { rule, cost, .. }) in spots.iter_mut().zip(charges) {
+            if rule.is_changed() {
                 return None;
             }
-            places.push(place);
-        }
-        let mut order: ArrayVec<usize, FEW> = places.iter().map(|(shard, _)| *shard).collect();
-        order.sort_unstable();
-        let mut locked: ArrayVec<(usize, Guard<'_, Shard>), FEW> = ArrayVec::new();
-        for shard in order {
-            if locked.last().is_none_or(|(last, _)| *last != shard) {
-                locked.push((shard, table.lock(shard)));
+            let shard = held(&mut locked, spot.shard)?;
+            (spot.slot, spot.charged) = shard.word_at(spot.tag)?;
+            spot.decision = rule.policy.decide_word(&mut spot.charged, now, *cost);
+            if spot.decision.verdict != Verdict::Allow {
+                together = together.and(spot.decision.verdict);
             }
-        }
-        if charges.iter().any(|charge| charge.rule.is_changed()) {
-            return None;
-        }
-        let mut answers: ArrayVec<(Decision, u64), FEW> = ArrayVec::new();
-        let mut together = Verdict::Allow;
-        for (charge, (shard, tag)) in charges.iter().zip(&places) {
-            let mut word = *word_of(&mut locked, *shard, *tag)?;
-            let decision = charge.rule.policy.decide_word(&mut word, now, charge.cost);
-            together = together.and(decision.verdict);
-            answers.push((decision, word));
         }
         if !together.passes() {
             return None;
         }
-        for ((shard, tag), (_, charged)) in places.iter().zip(&answers) {
-            *word_of(&mut locked, *shard, *tag)? = *charged;
+        for spot in &spots {
+            held(&mut locked, spot.shard)?.set_word(spot.slot, spot.charged);
         }
-        let due = locked.iter_mut().any(|(_, shard)| shard.counts_call());
+        let mut due = false;
+        for (_, shard) in &mut locked {
+            due |= shard.counts_call();
+        }
         // No lock is held any more: whoever is called may ask again.
         drop(locked);
-        for ((decision, word), charge) in answers.into_iter().zip(charges) {
-            each(decision, Some(charge.rule.policy.receipt_of_word(word, now, charge.cost)));
+        for (spot, Charge { rule, cost, .. }) in spots.iter().zip(charges) {
+            let receipt = rule.policy.receipt_of_word(spot.charged, now, *cost);
+            each(spot.decision, Some(receipt));
         }
         if due {
             self.sweep(now);
         }
         Some(together)
     }
+
+    /// Where the states are; `None` if that is not simple.
+    #[inline]
+    fn spots(&self, charges: &[Charge<'_>]) -> Option<ArrayVec<Spot, FEW>> {
+        let mut spots: ArrayVec<Spot, FEW> = ArrayVec::new();
+        for charge in charges {
+            if charge.rule.table != 0 {
+                return None;
+            }
+            let place = self.tables[0].place(charge.key);
+            let (shard, tag) = (place.shard, place.tag(charge.rule.id));
+            // One state twice cannot be judged as two.
+            if spots.iter().any(|other| other.tag == tag && other.shard == shard) {
+                return None;
+            }
+            let spot = Spot { shard, tag, slot: 0, decision: NOTHING, charged: 0 };
+            spots.try_push(spot).ok()?;
+        }
+        Some(spots)
+    }
+
+    /// Locks the shards, each once, in the order that everybody keeps.
+    #[inline]
+    fn lock_few(&self, spots: &[Spot]) -> Locked<'_> {
+        let mut locked = Locked::new();
+        let mut next = spots.iter().map(|spot| spot.shard).min();
+        while let Some(shard) = next {
+            locked.push((shard, self.tables[0].lock(shard)));
+            let behind = spots.iter().map(|spot| spot.shard).filter(|other| shard < *other);
+            next = behind.min();
+        }
+        locked
+    }
 }
 
 #[inline]
-fn word_of<'s>(
-    locked: &'s mut ArrayVec<(usize, Guard<'_, Shard>), FEW>,
-    shard: usize,
-    tag: Tag,
-) -> Option<&'s mut u64> {
-    locked.iter_mut().find(|(held, _)| *held == shard)?.1.word_of(tag)
+fn held<'l>(locked: &'l mut Locked<'_>, shard: usize) -> Option<&'l mut Shard> {
+    locked.iter_mut().find(|(held, _)| *held == shard).map(|(_, shard)| &mut **shard)
 }
+
+/// What is said before anything is.
+const NOTHING: Decision =
+    Decision { verdict: Verdict::Allow, limit: 0, remaining: 0, reset_after: Span::ZERO };

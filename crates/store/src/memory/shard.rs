@@ -87,6 +87,18 @@ impl Shard {
         self.slots.word_of(tag.0)
     }
 
+    /// The same for whoever writes later, but before the lock is given back: which slot it is in.
+    #[inline]
+    pub(super) fn word_at(&self, tag: Tag) -> Option<(usize, u64)> {
+        self.slots.word_at(tag.0)
+    }
+
+    /// Writes the state of one word in a slot.
+    #[inline]
+    pub(super) fn set_word(&mut self, slot: usize, word: u64) {
+        self.slots.set_word(slot, word);
+    }
+
     /// Decides for a key that is not here: only what is charged is remembered.
     fn decide_new(
         &mut self,

@@ -84,17 +84,32 @@ impl Slots {
     /// The state word of `tag` where slots have two words; the shortest way to it.
     #[inline]
     pub(super) fn word_of(&mut self, tag: u64) -> Option<&mut u64> {
+        let (index, _) = self.word_at(tag)?;
+        self.words.as_chunks_mut::<2>().0.get_mut(index).map(|[_, word]| word)
+    }
+
+    /// Which slot `tag` is in where slots have two words, and the state word there.
+    #[inline]
+    pub(super) fn word_at(&self, tag: u64) -> Option<(usize, u64)> {
         let mut index = self.home(tag);
-        let (slots, _) = self.words.as_chunks_mut::<2>();
+        let (slots, _) = self.words.as_chunks::<2>();
         loop {
-            let &[here, _] = slots.get(index)?;
+            let &[here, word] = slots.get(index)?;
             if here == tag {
-                return slots.get_mut(index).map(|[_, word]| word);
+                return Some((index, word));
             }
             if here == 0 || tag < here {
                 return None;
             }
             index += 1;
+        }
+    }
+
+    /// Writes the state word of a slot that [`Slots::word_at`] has found.
+    #[inline]
+    pub(super) fn set_word(&mut self, index: usize, word: u64) {
+        if let Some([_, here]) = self.words.as_chunks_mut::<2>().0.get_mut(index) {
+            *here = word;
         }
     }
 

@@ -1,0 +1,104 @@
+//! The layer for axum: bodies stay axum's own, and whatever else there is stays as it is.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it is wrong")]
+
+mod support;
+mod wire;
+
+use std::net::SocketAddr;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use axum::routing::get;
+use axum::{Router, ServiceExt};
+use http::HeaderValue;
+use http_body::Body as _;
+use support::{call, from, gate, text};
+use tidegate_tower::{Axum, Gate, TidegateLayer};
+use tower::{Layer as _, Service};
+use wire::Server;
+
+const POLICY: &str = "
+rules:
+  - { name: per-client, key: ip, limit: 2/min }
+  - { name: busy, match: { path: /slow }, key: ip, algorithm: concurrency, limit: 1 in flight }
+  - { name: nobody, match: { path: /secret/** }, block: true }
+";
+
+fn app() -> Router {
+    let app = Router::new().route("/", get(|| async { "hello" }));
+    app.route("/slow", get(|| async { "one after the other" }))
+}
+
+fn ask(line: &str) -> Request {
+    from("192.0.2.1", line).map(|()| Body::empty())
+}
+
+/// Status, headers and body.
+fn whole(response: Response) -> (u16, Vec<(String, HeaderValue)>, String) {
+    let headers = response.headers().iter();
+    let headers = headers.map(|(name, value)| (name.to_string(), value.clone())).collect();
+    (response.status().as_u16(), headers, text(response.into_body()))
+}
+
+#[test]
+fn it_answers_as_the_layer_for_everything_does() {
+    let ((wrapped, _), (own, _)) = (gate(POLICY), gate(POLICY));
+    let mut wrapped = app().layer(TidegateLayer::new(wrapped));
+    let mut own = app().layer(TidegateLayer::new(own).for_axum());
+    for line in ["GET /", "GET /slow", "HEAD /", "GET /", "GET /secret/plan", "GET /none"] {
+        let responses = (call(&mut own, ask(line)), call(&mut wrapped, ask(line)));
+        assert_eq!(whole(responses.0), whole(responses.1), "{line}");
+    }
+}
+
+/// A router with the layer around all of it.
+fn around(gate: Gate) -> impl Service<Request, Response = Response, Error = support::Error> {
+    TidegateLayer::new(gate).for_axum().layer(app())
+}
+
+#[test]
+fn a_permit_lasts_until_the_body_is_gone() {
+    let (gate, _) = gate("rules: [{ name: busy, algorithm: concurrency, limit: 1 in flight }]");
+    let mut service = around(gate);
+    let first = call(&mut service, ask("/slow"));
+    assert_eq!(first.status(), 200);
+    assert_eq!(first.body().size_hint().exact(), Some(19), "its length is known all the same");
+    assert_eq!(call(&mut service, ask("/slow")).status(), 429);
+    assert_eq!(text(first.into_body()), "one after the other");
+    let dropped = call(&mut service, ask("/slow"));
+    assert_eq!(dropped.status(), 200);
+    drop(dropped);
+    assert_eq!(call(&mut service, ask("/slow")).status(), 200);
+}
+
+#[test]
+fn what_was_said_of_refusals_and_the_gate_stays() {
+    let (gate, _) = gate("rules: [{ name: none, block: true }]");
+    let refuse = |_: &tidegate_tower::Refusal<'_>| {
+        http::Response::builder().status(418).body("no tea".into()).unwrap()
+    };
+    let before: TidegateLayer<Axum> =
+        TidegateLayer::new(gate.clone()).on_refusal(refuse).for_axum();
+    let after: TidegateLayer<Axum> = TidegateLayer::new(gate).for_axum().on_refusal(refuse);
+    for layer in [before.clone(), after] {
+        assert_eq!(layer.gate().rules().rules()[0].name(), "none");
+        let response = call(&mut layer.layer(app()), ask("/"));
+        assert_eq!(
+            (response.status().as_u16(), text(response.into_body())),
+            (418, "no tea".into())
+        );
+    }
+}
+
+/// What is around a router is asked before it: paths that it does not know count as well.
+#[test]
+fn axum_serves_a_router_with_the_layer_around_it() {
+    let gate = Gate::from_text("rules: [{ name: per-client, key: ip, limit: 2/h }]").unwrap();
+    let app = TidegateLayer::new(gate).for_axum().layer(app());
+    let app = ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(app);
+    let server = Server::new(async move |listener| axum::serve(listener, app).await);
+    let statuses = ["GET /", "GET /unknown", "GET /"].map(|line| server.ask(line).status());
+    assert_eq!(statuses, [200, 404, 429]);
+}
