@@ -69,3 +69,45 @@ fn a_few_limits_are_judged_as_the_core_judges_them() {
         }
     }
 }
+
+const NOW: Tick = Tick::from_micros(1_000_000_000_000_000);
+
+fn bucket(cells: u32) -> Policy {
+    Policy::token_bucket(Quota::new(cells, Span::from_secs(1))).unwrap()
+}
+
+/// Asks by two rules for one key, and says what each has left.
+fn remaining(store: &MemoryStore, rules: [&Rule; 2], now: Tick) -> Vec<u32> {
+    let key = store.key("somebody").unwrap();
+    let charges = rules.map(|rule| Charge { rule, key, cost: 1 });
+    let mut remaining = Vec::new();
+    let verdict = store.decide_all(&charges, now, |decision, _| remaining.push(decision.remaining));
+    assert!(verdict.passes());
+    remaining
+}
+
+#[test]
+fn a_rule_that_was_changed_is_judged_as_what_it_became() {
+    let store = MemoryStore::new();
+    let (old, other) = (store.rule(bucket(10)).unwrap(), store.rule(bucket(100)).unwrap());
+    assert_eq!(remaining(&store, [&old, &other], NOW), [9, 99]);
+    let new = store.change(&old, bucket(20), NOW).unwrap();
+    assert_eq!(remaining(&store, [&old, &other], NOW), [18, 98]);
+    assert_eq!(remaining(&store, [&new, &other], NOW), [17, 97]);
+}
+
+#[test]
+fn several_limits_at_once_sweep_as_one_does() {
+    let store = MemoryStore::with_keys_max(10_000);
+    let rules = [bucket(10), bucket(100)].map(|policy| store.rule(policy).unwrap());
+    for name in 0..1_000_u32 {
+        let _ = store.decide(&rules[0], store.key(name).unwrap(), NOW, 1);
+    }
+    for second in 60..40_000 {
+        let _ = remaining(&store, [&rules[0], &rules[1]], NOW.after(Span::from_secs(second)));
+        if store.len() <= 2 {
+            return;
+        }
+    }
+    panic!("{} states are left, of which two are in use", store.len());
+}

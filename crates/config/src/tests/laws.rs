@@ -265,3 +265,46 @@ fn rules_that_do_not_match_are_not_looked_at() {
     assert_eq!(few, [(1, 1), (2, 2), (1, 1), (1, 1), (0, 0)]);
     assert_eq!(candidates(10_000), few);
 }
+
+/// A rule that counts by any key, of those that its match allows.
+fn keyed(chance: &mut Chance, number: usize) -> Value {
+    let path = *chance.pick(&["/{id}/**", "/*/{id}", "/**"]);
+    let keys = [json!(["{id}"]), json!(["client", "{id}"])];
+    let others = [json!(["header:a"]), json!(["header:a", "header:b"]), json!(["client"])];
+    let key = match chance.below(3) {
+        0 if path != "/**" => chance.pick(&keys),
+        _ => chance.pick(&others),
+    };
+    let missing = chance.pick(&["skip", "together"]);
+    let name = format!("rule-{number}");
+    let matches = json!({ "path": path });
+    json!({ "name": name, "match": matches, "key": key, "if_missing": missing, "limit": "5/s" })
+}
+
+#[test]
+fn a_key_is_the_same_whatever_was_looked_up_before() {
+    let mut shared = 0;
+    for seed in 0..1_000 {
+        let mut chance = Chance::of(seed);
+        let count = usize::try_from(2 + chance.below(6)).unwrap();
+        let rules: Vec<Value> = (0..count).map(|number| keyed(&mut chance, number)).collect();
+        let identify = json!({ "client": ["header:b", "ip"] });
+        let policy = json!({ "identify": identify, "rules": rules });
+        let loaded = loaded(&policy, Format::Json);
+        for _ in 0..8 {
+            let line = *chance.pick(&["/x/y", "/y/x", "/x"]);
+            let mut sample = Sample::new(line);
+            for name in ["a", "b"] {
+                if chance.below(2) == 0 {
+                    sample = sample.with_header(name, chance.pick(&["1", "2"]));
+                }
+            }
+            let facts = loaded.rules.facts(&sample, NOW);
+            let plan = loaded.rules.plan(&facts);
+            assert_eq!(shown(&plan), shown(&walked(&loaded.rules, &facts)), "{seed} {policy}");
+            let keys = plan.charges.windows(2);
+            shared += keys.filter(|pair| pair[0].key == pair[1].key).count();
+        }
+    }
+    assert!(2_000 < shared, "{shared} of them had the key of the one before");
+}

@@ -1,7 +1,9 @@
 //! What clients are told, to the byte.
 
-use crate::support::{call, from, header, limited, request, status, told};
+use crate::support::{Hello, call, from, header, limited, request, status, told, with};
 use tidegate_core::Span;
+use tidegate_gate::Rules;
+use tidegate_tower::TidegateService;
 
 /// Two limits: the second is the one that speaks for both.
 const TWO: &str = "
@@ -153,4 +155,48 @@ fn each_client_is_told_of_its_own() {
         let response = call(&mut service, from(peer, "/"));
         assert_eq!(header(&response, "x-ratelimit-remaining"), Some(left), "{peer}");
     }
+}
+
+/// A field of the answer to a request.
+fn field(service: &mut TidegateService<Hello>, line: &str, name: &str) -> String {
+    header(&call(service, request(line)), name).unwrap().to_owned()
+}
+
+fn quotas(service: &mut TidegateService<Hello>, line: &str) -> String {
+    field(service, line, "ratelimit-policy")
+}
+
+/// What was sent last is sent again only where it is still true.
+#[test]
+fn quotas_are_those_of_the_request_whoever_asked_before() {
+    const MANY: &str = "
+rules:
+  - { name: all, key: ip, limit: 100/min }
+  - { name: paid, match: { path: /paid }, key: ip, limit: { free: 1/s, pro: 7/s } }
+tiers: { header: x-tier, default: free }
+";
+    let (mut one, _, _) = limited("rules: [{ name: one, key: ip, limit: 100/min }]");
+    let (mut many, _, _) = limited(MANY);
+    let paid = r#""all";q=100;w=60, "paid";q=1;w=1"#;
+    for _ in 0..2 {
+        assert_eq!(quotas(&mut one, "/paid"), r#""one";q=100;w=60"#);
+        assert_eq!(quotas(&mut many, "/"), r#""all";q=100;w=60"#);
+        assert_eq!(quotas(&mut many, "/paid"), paid);
+        let pro = call(&mut many, with(request("/paid"), "x-tier", b"pro"));
+        assert_eq!(header(&pro, "ratelimit-policy"), Some(&*paid.replace("q=1;", "q=7;")));
+        assert_eq!(header(&pro, "x-ratelimit-limit"), Some("7"));
+        assert_eq!(field(&mut one, "/", "x-ratelimit-limit"), "100");
+    }
+}
+
+#[test]
+fn quotas_change_with_the_policy() {
+    let (mut service, _, clock) = limited("rules: [{ name: all, limit: 5/min }]");
+    assert_eq!(quotas(&mut service, "/"), r#""all";q=5;w=60"#);
+    let rules = Rules::from_text("rules: [{ name: all, limit: 9/min }]").unwrap().rules;
+    service.gate().replace(rules).unwrap();
+    assert_eq!(quotas(&mut service, "/"), r#""all";q=9;w=60"#);
+    let reset = field(&mut service, "/", "x-ratelimit-reset");
+    clock.advance(Span::from_secs(2));
+    assert_ne!(field(&mut service, "/", "x-ratelimit-reset"), reset, "time has passed");
 }
