@@ -1,7 +1,7 @@
 //! The gate's fields as headers of a response.
 //!
-//! Most values are those of the response before: the policy always, the reset for a second. They
-//! are sent again instead of being made again.
+//! The policy's own is a long text that nearly always is that of the response before: it is sent
+//! again. Numbers are not: to make one costs less than to count who has it.
 
 use std::cell::RefCell;
 
@@ -21,15 +21,7 @@ pub(crate) enum Wins {
 #[derive(Default)]
 struct Desk {
     fields: Fields,
-    sent: Sent,
-}
-
-/// Values that were sent, and may be sent again.
-#[derive(Default)]
-struct Sent {
     quotas: Option<HeaderValue>,
-    limit: Option<(u64, HeaderValue)>,
-    reset: Option<(u64, HeaderValue)>,
 }
 
 thread_local! {
@@ -41,12 +33,21 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
     if admission.has_no_fields() {
         return;
     }
-    DESK.with_borrow_mut(|Desk { fields, sent }| {
+    DESK.with_borrow_mut(|Desk { fields, quotas }| {
         admission.write_fields(fields);
         for (field, value) in fields.iter() {
-            let (Some(name), Some(value)) = (name(field), sent.value(field, value)) else {
-                continue;
+            // Rules with odd names cannot be read from a file; should one be odd, it is not told.
+            let value = match value {
+                FieldValue::Number(value) => Some(number(value)),
+                FieldValue::Quotas { text, is_new } => {
+                    if is_new {
+                        *quotas = HeaderValue::from_str(text).ok();
+                    }
+                    quotas.clone()
+                }
+                FieldValue::Text(text) => HeaderValue::from_str(text).ok(),
             };
+            let (Some(name), Some(value)) = (name(field), value) else { continue };
             if wins == Wins::Ours || !headers.contains_key(&name) {
                 headers.insert(name, value);
             }
@@ -54,33 +55,11 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
     });
 }
 
-impl Sent {
-    /// A value to send. Rules with odd names cannot be read from a file; should one be odd, it is
-    /// not told.
-    #[inline]
-    fn value(&mut self, field: Field, value: FieldValue<'_>) -> Option<HeaderValue> {
-        match (field, value) {
-            (_, FieldValue::Quotas { text, is_new }) => {
-                if is_new {
-                    self.quotas = HeaderValue::from_str(text).ok();
-                }
-                self.quotas.clone()
-            }
-            (Field::XLimit, FieldValue::Number(number)) => Some(again(&mut self.limit, number)),
-            (Field::XReset, FieldValue::Number(number)) => Some(again(&mut self.reset, number)),
-            (_, FieldValue::Number(number)) => Some(number.into()),
-            (_, FieldValue::Text(text)) => HeaderValue::from_str(text).ok(),
-        }
-    }
-}
-
-/// The value that was sent before if it is this one, or a new one.
+/// A number in as little memory as it needs: made of it directly, a value reserves some more.
 #[inline]
-fn again(sent: &mut Option<(u64, HeaderValue)>, number: u64) -> HeaderValue {
-    match sent {
-        Some((before, value)) if *before == number => value.clone(),
-        _ => sent.insert((number, number.into())).1.clone(),
-    }
+fn number(number: u64) -> HeaderValue {
+    let text = HeaderValue::from_str(itoa::Buffer::new().format(number));
+    text.unwrap_or_else(|_| number.into())
 }
 
 fn name(field: Field) -> Option<HeaderName> {
