@@ -31,7 +31,8 @@ const ABOUT: &str = "An axum service that answers a small JSON over loopback, wi
     them can keep more than that. \
     Two of ours have a share with room for everybody, with the rules and alone. \
     The service has the first core, and the load with 50 connections has the second. \
-    Each takes turns with the service that has no limit, a quarter of a second at a time; \
+    Each takes turns with the service that has no limit, a quarter of a second at a time, and both \
+    are started seven times; \
     \"of no limit\" is the median of the rounds' own ratios. \
     Below that, one decision in this process by a policy of ten rules and of ten thousand, \
     of which the same three match.";

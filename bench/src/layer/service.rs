@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::load::Served;
 use crate::doors::run_on_load_core;
@@ -25,21 +25,16 @@ const CONTENDERS: [(&str, &str); 9] = [
 ];
 /// Two take turns for so long: what disturbs a machine lasts for seconds, and should disturb both.
 /// More than two would find each other's code in the caches, which no service has to put up with.
-const ROUNDS: usize = 35;
+const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_millis(250);
+/// Both are started anew so often: where a process happens to have its memory makes a few percent.
+const STARTS: usize = 7;
 
 /// Adds the table and its figures.
 pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
-    let mut served: Vec<Served> =
-        CONTENDERS.iter().map(|(served, _)| Served::start(served)).collect::<Result<_>>()?;
     run_on_load_core()?;
-    for service in &mut served {
-        service.load(Duration::from_secs(1))?;
-    }
-    let mut compare = |one: &str, other: &str| -> Result<(f64, Spread)> {
-        let place = |served: &str| CONTENDERS.iter().position(|(it, _)| *it == served);
-        let both = [place(one).context("one")?, place(other).context("another")?];
-        let rates = in_turn(&mut served, both, effort)?;
+    let compare = |one: &str, other: &str| -> Result<(f64, Spread)> {
+        let rates = in_turn([one, other], effort)?;
         Ok((median(&rates[0]), Spread::of_ratios(&rates[0], &rates[1])))
     };
     let head = ["limits", "requests/s", "of no limit", "least..greatest"];
@@ -75,17 +70,22 @@ const RACES: [(&str, &str, &str, f64); 3] = [
 ];
 
 /// Requests per second of two that take turns, round by round.
-fn in_turn(served: &mut [Served], both: [usize; 2], effort: Effort) -> Result<[Vec<f64>; 2]> {
-    let rounds = if effort == Effort::Quick { 3 } else { ROUNDS };
+fn in_turn(both: [&str; 2], effort: Effort) -> Result<[Vec<f64>; 2]> {
+    let starts = if effort == Effort::Quick { 1 } else { STARTS };
     let mut rates = [Vec::new(), Vec::new()];
-    for round in 0..rounds {
-        for turn in 0..2 {
-            // Who begins changes with every round.
-            let which = (turn + round) % 2;
-            let service = &mut served[both[which]];
-            // The first answers after a pause are not like those that follow.
-            service.load(ROUND / 10)?;
-            rates[which].push(service.load(ROUND)?);
+    for _ in 0..starts {
+        let mut served = [Served::start(both[0])?, Served::start(both[1])?];
+        for service in &mut served {
+            service.load(ROUND)?;
+        }
+        for round in 0..ROUNDS {
+            for turn in 0..2 {
+                // Who begins changes with every round.
+                let which = (turn + round) % 2;
+                // The first answers after a pause are not like those that follow.
+                served[which].load(ROUND / 10)?;
+                rates[which].push(served[which].load(ROUND)?);
+            }
         }
     }
     Ok(rates)

@@ -82,7 +82,7 @@ fn what_was_said_of_refusals_and_the_gate_stays() {
     let before: TidegateLayer<Axum> =
         TidegateLayer::new(gate.clone()).on_refusal(refuse).for_axum();
     let after: TidegateLayer<Axum> = TidegateLayer::new(gate).for_axum().on_refusal(refuse);
-    for layer in [before.clone(), after] {
+    for layer in [before, after] {
         assert_eq!(layer.gate().rules().rules()[0].name(), "none");
         let response = call(&mut layer.layer(app()), ask("/"));
         assert_eq!(

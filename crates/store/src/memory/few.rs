@@ -41,7 +41,7 @@ impl MemoryStore {
                 return None;
             }
             let shard = held(&mut locked, spot.shard)?;
-            (spot.slot, spot.charged) = shard.word_at(spot.tag)?;
+            (spot.slot, spot.charged) = shard.slots().word_at(spot.tag)?;
             spot.decision = rule.policy.decide_word(&mut spot.charged, now, *cost);
             if spot.decision.verdict != Verdict::Allow {
                 together = together.and(spot.decision.verdict);
@@ -51,7 +51,7 @@ impl MemoryStore {
             return None;
         }
         for spot in &spots {
-            held(&mut locked, spot.shard)?.set_word(spot.slot, spot.charged);
+            held(&mut locked, spot.shard)?.slots_mut().set_word(spot.slot, spot.charged);
         }
         let mut due = false;
         for (_, shard) in &mut locked {

@@ -204,7 +204,7 @@ impl MemoryStore {
         let table = &self.tables[0];
         let place = table.place(key);
         let mut shard = table.lock(place.shard);
-        let Some(word) = shard.word_of(place.tag(rule.id)) else {
+        let Some(word) = shard.slots_mut().word_of(place.tag(rule.id)) else {
             drop(shard);
             return self.decide_with_receipt(rule, key, now, cost).0;
         };

@@ -43,8 +43,14 @@ impl Shard {
         Shard { slots: Slots::new(1 + words.max(1), live_max), lists, cursor: 0, calls: 0 }
     }
 
+    #[inline]
     pub(super) fn slots(&self) -> &Slots {
         &self.slots
+    }
+
+    #[inline]
+    pub(super) fn slots_mut(&mut self) -> &mut Slots {
+        &mut self.slots
     }
 
     /// The list at `index`.
@@ -79,24 +85,6 @@ impl Shard {
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
         self.put(index, &rule.policy, state);
         answer
-    }
-
-    /// The state of a key that is here, where states are of one word.
-    #[inline]
-    pub(super) fn word_of(&mut self, tag: Tag) -> Option<&mut u64> {
-        self.slots.word_of(tag.0)
-    }
-
-    /// The same for whoever writes later, but before the lock is given back: which slot it is in.
-    #[inline]
-    pub(super) fn word_at(&self, tag: Tag) -> Option<(usize, u64)> {
-        self.slots.word_at(tag.0)
-    }
-
-    /// Writes the state of one word in a slot.
-    #[inline]
-    pub(super) fn set_word(&mut self, slot: usize, word: u64) {
-        self.slots.set_word(slot, word);
     }
 
     /// Decides for a key that is not here: only what is charged is remembered.

@@ -6,7 +6,7 @@
 //! Memory for the most slots is reserved at once and touched only as far as it is used, so nothing
 //! ever moves and no freed block stays behind.
 
-use super::tag::{RULE_BITS, hash_of};
+use super::tag::{RULE_BITS, Tag, hash_of};
 
 /// Slots of `stride` words, tag first. A tag of zero is an empty slot.
 #[derive(Debug)]
@@ -83,14 +83,14 @@ impl Slots {
 
     /// The state word of `tag` where slots have two words; the shortest way to it.
     #[inline]
-    pub(super) fn word_of(&mut self, tag: u64) -> Option<&mut u64> {
+    pub(super) fn word_of(&mut self, tag: Tag) -> Option<&mut u64> {
         let (index, _) = self.word_at(tag)?;
         self.words.as_chunks_mut::<2>().0.get_mut(index).map(|[_, word]| word)
     }
 
     /// Which slot `tag` is in where slots have two words, and the state word there.
     #[inline]
-    pub(super) fn word_at(&self, tag: u64) -> Option<(usize, u64)> {
+    pub(super) fn word_at(&self, Tag(tag): Tag) -> Option<(usize, u64)> {
         let mut index = self.home(tag);
         let (slots, _) = self.words.as_chunks::<2>();
         loop {

@@ -159,7 +159,7 @@ fn each_client_is_told_of_its_own() {
 
 /// A field of the answer to a request.
 fn field(service: &mut TidegateService<Hello>, line: &str, name: &str) -> String {
-    header(&call(service, request(line)), name).unwrap().to_owned()
+    header(&call(service, request(line)), name).expect("the field").to_owned()
 }
 
 fn quotas(service: &mut TidegateService<Hello>, line: &str) -> String {
