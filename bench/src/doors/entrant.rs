@@ -43,7 +43,7 @@ impl Entrant {
 /// Asks once about each client, so that all keys are there.
 pub(super) fn fill(server: Server, host: &Host, door: Door, clients: u32) -> Result<()> {
     let in_flight = if door == Door::Resp { 16 } else { 1 };
-    let shape = Shape { connections: 50, in_flight, in_step: true };
+    let shape = Shape { connections: 50, in_flight, in_step: true, sleeps: true };
     let mut load = Load::open(host.port(door), shape, &server.filling(door))?;
     load.saturate(&mut Clients::InTurn(0), Until::Asked(clients.into()))?;
     Ok(())

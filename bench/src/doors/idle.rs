@@ -47,7 +47,7 @@ pub(super) fn add_to(report: &mut Report, effort: Effort) -> Result<()> {
 fn weigh(server: Server, door: Door, connections: usize) -> Result<f64> {
     let host = server.start()?;
     let open = |connections: usize, requests: u64, talk| {
-        let shape = Shape { connections, in_flight: 1, in_step: true };
+        let shape = Shape { connections, in_flight: 1, in_step: true, sleeps: true };
         let mut load = Load::open(host.port(door), shape, &talk)?;
         // All about one client, whose key is there: the store does not grow.
         let mut clients = Clients::Any(Random::seeded(1), 1);

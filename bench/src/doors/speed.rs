@@ -171,14 +171,14 @@ pub(super) fn clients(effort: Effort) -> u32 {
 
 /// Fifty connections, each with so many commands in flight.
 const fn pipeline(in_flight: usize) -> Shape {
-    Shape { connections: 50, in_flight, in_step: true }
+    Shape { connections: 50, in_flight, in_step: true, sleeps: true }
 }
 
 /// The shape in which a door is loaded when nobody waits for anybody else.
 pub(super) const fn plain_shape(door: Door) -> Shape {
     match door {
         Door::Resp | Door::Http => pipeline(1),
-        Door::Grpc => Shape { connections: 8, in_flight: 8, in_step: false },
+        Door::Grpc => Shape { connections: 8, in_flight: 8, in_step: false, sleeps: true },
     }
 }
 

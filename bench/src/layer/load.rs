@@ -1,7 +1,8 @@
 //! A service on a core of its own, and the load that it is under from another.
 //!
 //! On one core with the service the load would have a say in how fast that is: the less a service
-//! leaves of a core, the more often either is interrupted by the other.
+//! leaves of a core, the more often either is interrupted by the other. So would a load that sleeps:
+//! the slower a service is, the more of its answers wake somebody, which it pays for.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -54,7 +55,7 @@ impl Served {
 
 const SERVICE_CORE: &str = "0";
 /// As many connections as wrk opens in most articles, one request at a time on each.
-const SHAPE: Shape = Shape { connections: 50, in_flight: 1, in_step: false };
+const SHAPE: Shape = Shape { connections: 50, in_flight: 1, in_step: false, sleeps: false };
 /// What is searched for: different in every request, and nothing to the service.
 const CLIENTS: u32 = 1_000_000;
 

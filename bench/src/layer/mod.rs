@@ -30,7 +30,8 @@ const ABOUT: &str = "An axum service that answers a small JSON over loopback, wi
     like theirs. What five fields cost that no limit is behind stands beside it: nobody who sends \
     them can keep more than that. \
     Two of ours have a share with room for everybody, with the rules and alone. \
-    The service has the first core, and the load with 50 connections has the second. \
+    The service has the first core, and the load with 50 connections has the second, and never \
+    sleeps: to wake it is no part of an answer. \
     Each takes turns with the service that has no limit, a quarter of a second at a time, and both \
     are started seven times; \
     \"of no limit\" is the median of the rounds' own ratios. \

@@ -30,6 +30,9 @@ pub(crate) struct Shape {
     pub(crate) in_flight: usize,
     /// Whether a connection asks again only when all is answered, as a pipeline does.
     pub(crate) in_step: bool,
+    /// Whether the load sleeps while nothing is there for it. Then a server has to wake it now and
+    /// then, more often the slower it is.
+    pub(crate) sleeps: bool,
 }
 
 /// About whom is asked.
@@ -95,12 +98,16 @@ impl Load {
         let (start, cpu) = (timer::now(), timer::own_cpu());
         let (mut asked, mut replies) = (0, 0);
         let most = if let Until::Asked(count) = until { count } else { u64::MAX };
+        let patience = if self.shape.sleeps { STALL } else { Duration::ZERO };
+        let mut heard = start;
         for place in 0..self.connections.len() {
             self.refill(place, clients, start, &mut asked, most)?;
         }
         while replies < asked {
-            let events = self.wait(STALL)?;
+            let events = self.wait(patience)?;
             let now = timer::now();
+            heard = if events.is_empty() { heard } else { now };
+            ensure!(now - heard < STALL, "the server did not answer for {STALL:?}");
             let over = matches!(until, Until::After(time) if now - start >= time);
             let most = if over { asked } else { most };
             for place in events.iter().copied().map(place) {
@@ -231,7 +238,7 @@ mod tests {
         let server = Server::start().unwrap();
         let shapes = [(1, 1, true), (3, 16, true), (2, 8, false)];
         for (connections, in_flight, in_step) in shapes {
-            let shape = Shape { connections, in_flight, in_step };
+            let shape = Shape { connections, in_flight, in_step, sleeps: in_step };
             let mut load = Load::open(server.port(), shape, &pinging()).unwrap();
             let lap = load.saturate(&mut Clients::InTurn(0), Until::Asked(1_001)).unwrap();
             assert_eq!(lap.replies, 1_001);
@@ -260,7 +267,7 @@ mod tests {
         let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = thread::spawn(move || pauses_once(&listener, Duration::from_millis(100)));
-        let shape = Shape { connections: 1, in_flight: 1, in_step: true };
+        let shape = Shape { connections: 1, in_flight: 1, in_step: true, sleeps: true };
         let mut load = Load::open(port, shape, &pinging()).unwrap();
         let time = Duration::from_millis(200);
         let latencies = load.pace(&mut Clients::InTurn(0), 1_000.0, time).unwrap();
