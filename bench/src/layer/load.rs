@@ -1,8 +1,8 @@
 //! A service on a core of its own, and the load that it is under from another.
 //!
 //! On one core with the service the load would have a say in how fast that is: the less a service
-//! leaves of a core, the more often either is interrupted by the other. So would a load that sleeps:
-//! the slower a service is, the more of its answers wake somebody, which it pays for.
+//! leaves of a core, the more often either is interrupted by the other. So would a load that
+//! sleeps: the slower a service is, the more of its answers wake somebody, which it pays for.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;

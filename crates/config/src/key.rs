@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use foldhash::quality::RandomState;
 
 use crate::attribute::Attribute;
-use crate::identify::Identify;
 use crate::rule::{Action, Missing, Rule};
 
 /// What a rule's key is taken from. Of one request, all rules with the same source have the same
@@ -24,27 +23,16 @@ impl KeySource {
 }
 
 /// Notes for every rule what its key is taken from.
-pub(crate) fn find_sources(list: &mut [Rule], identify: &Identify) {
+pub(crate) fn find_sources(list: &mut [Rule]) {
     let mut known: HashMap<(Vec<Attribute>, Missing), u32, RandomState> = HashMap::default();
     for rule in list {
         let Action::Limit(limit) = &mut rule.action else { continue };
-        if limit.key.iter().any(|attribute| depends_on_match(attribute, identify)) {
+        // Identities of the file are made of nothing that a match has named.
+        if limit.key.iter().any(|attribute| matches!(attribute, Attribute::Named(_))) {
             continue;
         }
         let next = u32::try_from(known.len() + 1).unwrap_or(0);
         let source = known.entry((limit.key.clone(), limit.missing)).or_insert(next);
         limit.source = KeySource(*source);
-    }
-}
-
-/// Whether an attribute is a part of the path that the rule's own match has named.
-fn depends_on_match(attribute: &Attribute, identify: &Identify) -> bool {
-    match attribute {
-        Attribute::Named(_) => true,
-        Attribute::Identity(index) => {
-            let alternatives = identify.identities.get(*index).into_iter().flatten();
-            alternatives.flatten().any(|it| depends_on_match(it, identify))
-        }
-        _ => false,
     }
 }

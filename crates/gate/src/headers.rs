@@ -82,7 +82,8 @@ pub enum FieldValue<'f> {
     Quotas {
         /// The text.
         text: &'f str,
-        /// Whether it differs from what these fields were before.
+        /// Whether it was written just now, and not with the response before. It may be the same
+        /// text.
         is_new: bool,
     },
     /// A text.

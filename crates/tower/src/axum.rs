@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::fmt;
 
+use ::axum::BoxError;
 use ::axum::body::Body;
 use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use ::axum::response::{IntoResponse, Response};
@@ -17,18 +18,23 @@ use crate::limits::Limits;
 #[derive(Clone, Copy, Debug)]
 pub struct Axum;
 
-impl Bodies<Body> for Axum {
+impl<R> Bodies<R> for Axum
+where
+    R: http_body::Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
+{
     type Body = Body;
 
     fn ours(bytes: Bytes) -> Body {
         bytes.into()
     }
 
-    fn theirs(body: Body) -> Body {
-        body
+    fn theirs(body: R) -> Body {
+        // One that is axum's own already stays what it is.
+        Body::new(body)
     }
 
-    fn in_flight(body: LimitedBody<Body>) -> Body {
+    fn in_flight(body: LimitedBody<R>) -> Body {
         Body::new(body)
     }
 }

@@ -21,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! [`TidegateLayer::for_axum`] leaves axum its own bodies; for everything else,
+//! `for_axum` (feature `axum`) leaves axum its own bodies; for everything else,
 //! `TidegateLayer::new(gate)` is all.
 //!
 //! Clones of a layer, and of every service that it makes, decide by the same gate: it does not

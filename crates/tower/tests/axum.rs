@@ -14,7 +14,7 @@ use axum::routing::get;
 use axum::{Router, ServiceExt};
 use http::HeaderValue;
 use http_body::Body as _;
-use support::{call, from, gate, text};
+use support::{Hello, call, from, gate, text};
 use tidegate_tower::{Axum, Gate, TidegateLayer};
 use tower::{Layer as _, Service};
 use wire::Server;
@@ -90,6 +90,17 @@ fn what_was_said_of_refusals_and_the_gate_stays() {
             (418, "no tea".into())
         );
     }
+}
+
+/// As behind another layer, whose bodies are not axum's.
+#[test]
+fn bodies_of_another_kind_become_axum_s() {
+    let (gate, _) = gate(POLICY);
+    let mut service = TidegateLayer::new(gate).for_axum().layer(Hello::default());
+    let response: Response = call(&mut service, ask("/"));
+    assert_eq!(text(response.into_body()), "hello");
+    let refused: Response = call(&mut service, ask("/secret/plan"));
+    assert_eq!(refused.status(), 403);
 }
 
 /// What is around a router is asked before it: paths that it does not know count as well.

@@ -112,7 +112,7 @@ impl<'o> Reading<'o> {
             problem.help("add one under `rules:`");
         }
         rules.list = self.in_order(read);
-        find_sources(&mut rules.list, &rules.identify);
+        find_sources(&mut rules.list);
         rules.identify.tiers = std::mem::take(&mut self.tiers);
         rules.index = Index::new(rules.list.iter().map(|rule| &rule.matcher));
         rules.costs_index = Index::new(rules.costs.iter().map(|(matcher, _)| matcher));

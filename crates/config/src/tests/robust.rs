@@ -198,3 +198,15 @@ fn every_seed_of_the_fuzzer_is_answered() {
     }
     assert!(20 < seeds, "{seeds} seeds in {}", folder.display());
 }
+
+/// Each is made of the one before twice: whoever followed all of that would never be done.
+#[test]
+fn identities_that_multiply_are_refused_at_once() {
+    let levels = (1..=50).map(|level| format!("  a{level}: [a{0}, a{0}]\n", level - 1));
+    let levels: String = levels.collect();
+    let text = format!(
+        "identify:\n  a0: [header:x, ip]\n{levels}rules: [{{ name: r, key: a50, limit: 1/s }}]\n"
+    );
+    let refused = Rules::from_text(&text).unwrap_err().to_string();
+    assert!(refused.contains("is made of too much"), "{refused}");
+}
