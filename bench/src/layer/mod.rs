@@ -32,7 +32,7 @@ const ABOUT: &str = "An axum service that answers a small JSON over loopback, wi
     Two of ours have a share with room for everybody, with the rules and alone. \
     The service has the first core, and the load with 50 connections has the second, and never \
     sleeps: to wake it is no part of an answer. \
-    Each takes turns with the service that has no limit, a quarter of a second at a time, and both \
+    Each takes turns with the service that has no limit, a tenth of a second at a time, and both \
     are started seven times; \
     \"of no limit\" is the median of the rounds' own ratios. \
     Below that, one decision in this process by a policy of ten rules and of ten thousand, \

@@ -25,8 +25,8 @@ const CONTENDERS: [(&str, &str); 9] = [
 ];
 /// Two take turns for so long: what disturbs a machine lasts for seconds, and should disturb both.
 /// More than two would find each other's code in the caches, which no service has to put up with.
-const ROUNDS: usize = 5;
-const ROUND: Duration = Duration::from_millis(250);
+const ROUNDS: usize = 13;
+const ROUND: Duration = Duration::from_millis(100);
 /// Both are started anew so often: where a process happens to have its memory makes a few percent.
 const STARTS: usize = 7;
 

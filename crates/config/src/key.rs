@@ -8,7 +8,7 @@ use crate::attribute::Attribute;
 use crate::rule::{Action, Missing, Rule};
 
 /// What a rule's key is taken from. Of one request, all rules with the same source have the same
-/// key, but for those [of their own](KeySource::OF_ITS_OWN).
+/// key, but for keys that depend on the rule's own match: see [`KeySource::is_shared_with`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct KeySource(u32);
 
