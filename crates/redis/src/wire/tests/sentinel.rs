@@ -59,9 +59,7 @@ async fn a_planned_fail_over_repeats_nothing() -> Outcome {
     let keys = vec!["k".to_owned()];
     let load = Load::start(&wire, &keys, LONG);
     until(LONG, "calls arrive", || counted(sentinels.primary(), "k") > 100)?;
-    let port = sentinels.primary().port();
-    sentinels.sentinels()[0].must(&["SENTINEL", "FAILOVER", sentinels.name()])?;
-    sentinels.wait_for_failover(port)?;
+    sentinels.fail_over()?;
     let replica = sentinels.replica();
     let before = counted(replica, "k");
     until(LONG, "calls arrive again", || counted(replica, "k") > before + 100)?;
