@@ -7,8 +7,9 @@ use crate::attribute::Attribute;
 use crate::cost::Cost;
 use crate::excerpt::drawn;
 use crate::facts::{Facts, Part, Parts, Value};
+use crate::key::LastKey;
 use crate::matcher::Condition;
-use crate::plan::{Keys, Planned, Turn};
+use crate::plan::{Planned, Turn};
 use crate::rule::Rule;
 use crate::rules::Rules;
 
@@ -122,10 +123,10 @@ impl Rules {
         facts: &'f Facts<'_, '_>,
         route_cost: Option<&Cost>,
     ) -> Does<'f> {
-        let (rule, mut keys) = (&self.list[number], Keys::default());
-        match self.turn(number, facts, route_cost, &mut keys) {
+        let (rule, mut last) = (&self.list[number], LastKey::default());
+        match self.turn(number, facts, route_cost, &mut last) {
             Turn::Blocks => Does::Blocks,
-            Turn::Charges(asks) => Does::Counts(Planned { asks, key: keys.into_parts() }),
+            Turn::Charges(asks) => Does::Counts(Planned { asks, key: last.into_parts() }),
             Turn::Misses => {
                 let key = rule.limit().map(|limit| &limit.key[..]).unwrap_or_default();
                 let names: Vec<String> = key.iter().map(|it| self.name_of(it)).collect();

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use foldhash::quality::RandomState;
 
 use crate::attribute::Attribute;
-use crate::rule::{Action, Missing, Rule};
+use crate::facts::{Facts, Part, Parts, Value};
+use crate::plan::Who;
+use crate::rule::{Action, Limit, Missing, Rule};
 
 /// What a rule's key is taken from. Of one request, all rules with the same source have the same
 /// key, but for keys that depend on the rule's own match: see [`KeySource::is_shared_with`].
@@ -34,5 +36,58 @@ pub(crate) fn find_sources(list: &mut [Rule]) {
         let next = u32::try_from(known.len() + 1).unwrap_or(0);
         let source = known.entry((limit.key.clone(), limit.missing)).or_insert(next);
         limit.source = KeySource(*source);
+    }
+}
+
+/// The key of the rule that was looked at last. Many rules of a file count the same clients, and
+/// these are looked up once.
+#[derive(Debug, Default)]
+pub(crate) struct LastKey<'f> {
+    source: KeySource,
+    parts: Parts<'f>,
+}
+
+impl<'f> LastKey<'f> {
+    /// Finds whom a rule counts; `false` if a part of that is missing, and the rule is skipped
+    /// then.
+    #[inline]
+    pub(crate) fn look_up(
+        &mut self,
+        limit: &'f Limit,
+        facts: &'f Facts<'_, '_>,
+        rule: &'f Rule,
+    ) -> bool {
+        if limit.source.is_shared_with(self.source) {
+            return true;
+        }
+        self.parts.clear();
+        self.source = limit.source;
+        for attribute in &limit.key {
+            if facts.push(attribute, Some(&rule.matcher), &mut self.parts) {
+                continue;
+            }
+            match limit.missing {
+                Missing::Skip => {
+                    self.source = KeySource::OF_ITS_OWN;
+                    return false;
+                }
+                Missing::Together => {
+                    self.parts.push(Part { source: attribute, value: Value::Missing });
+                }
+            }
+        }
+        true
+    }
+
+    pub(crate) fn who(&self) -> Who<'_, 'f> {
+        Who { parts: &self.parts, source: self.source }
+    }
+
+    pub(crate) fn parts(&self) -> &[Part<'f>] {
+        &self.parts
+    }
+
+    pub(crate) fn into_parts(self) -> Parts<'f> {
+        self.parts
     }
 }

@@ -3,9 +3,9 @@
 use smallvec::SmallVec;
 
 use crate::cost::Cost;
-use crate::facts::{Facts, Part, Parts, Value};
-use crate::key::KeySource;
-use crate::rule::{Action, Limit, Missing, Quotas, Rule};
+use crate::facts::{Facts, Parts};
+use crate::key::{KeySource, LastKey};
+use crate::rule::{Action, Quotas, Rule};
 use crate::rules::Rules;
 use crate::stable;
 
@@ -81,9 +81,9 @@ pub struct Stopped<'f> {
 
 /// Why a rule has no part in a plan, or which.
 #[derive(Debug)]
-pub(crate) enum Turn<C> {
+pub(crate) enum Turn<'f> {
     Blocks,
-    Charges(C),
+    Charges(Asks<'f>),
     /// A part of the key is missing, and the rule is skipped then.
     Misses,
     /// The tier or the key has no limit under this rule.
@@ -118,19 +118,19 @@ impl Rules {
         let mut outline = Outline { stopped: None, is_too_much: false, route_cost: number };
         let route_cost = number.map(|number| &self.costs[number].1);
         let mut limits = 0;
-        let mut keys = Keys::default();
+        let mut last = LastKey::default();
         for number in self.index.candidates(facts) {
             let number = number as usize;
             let rule = &self.list[number];
             if !rule.matcher.matches(facts) {
                 continue;
             }
-            match self.turn(number, facts, route_cost, &mut keys) {
+            match self.turn(number, facts, route_cost, &mut last) {
                 Turn::Charges(asks) => {
                     if !asks.is_shadow {
                         limits += rule.variants()[asks.variant].policies().len();
                     }
-                    each(asks, keys.who());
+                    each(asks, last.who());
                 }
                 Turn::Misses | Turn::NoLimit { .. } => {}
                 turn @ (Turn::Blocks | Turn::Unlimited) => {
@@ -147,27 +147,27 @@ impl Rules {
         outline
     }
 
-    /// What a rule that matches does with a request. Whom it counts is left in `keys`.
+    /// What a rule that matches does with a request. Whom it counts is left in `last`.
     #[inline]
     pub(crate) fn turn<'f>(
         &'f self,
         number: usize,
         facts: &'f Facts<'_, '_>,
         route_cost: Option<&Cost>,
-        keys: &mut Keys<'f>,
-    ) -> Turn<Asks<'f>> {
+        last: &mut LastKey<'f>,
+    ) -> Turn<'f> {
         let rule = &self.list[number];
         let limit = match &rule.action {
             Action::Block => return Turn::Blocks,
             Action::Unlimited => return Turn::Unlimited,
             Action::Limit(limit) => limit,
         };
-        if !keys.look_up(limit, facts, rule) {
+        if !last.look_up(limit, facts, rule) {
             return Turn::Misses;
         }
-        let variant = limit.variant(facts, &keys.parts);
+        let variant = limit.variant(facts, last.parts());
         let is_shadow =
-            limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, &keys.parts);
+            limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, last.parts());
         match limit.variants[variant].quota {
             // Nothing is counted where nothing may pass, so a block in shadow does nothing.
             Quotas::Block if is_shadow => return Turn::NoLimit { variant },
@@ -206,49 +206,5 @@ impl<'f> std::ops::Deref for Planned<'f> {
 
     fn deref(&self) -> &Asks<'f> {
         &self.asks
-    }
-}
-
-/// The key of the rule that was looked at last. Many rules of a file count the same clients, and
-/// these are looked up once.
-#[derive(Debug, Default)]
-pub(crate) struct Keys<'f> {
-    source: KeySource,
-    parts: Parts<'f>,
-}
-
-impl<'f> Keys<'f> {
-    /// Finds whom a rule counts; `false` if a part of that is missing, and the rule is skipped
-    /// then.
-    #[inline]
-    fn look_up(&mut self, limit: &'f Limit, facts: &'f Facts<'_, '_>, rule: &'f Rule) -> bool {
-        if limit.source.is_shared_with(self.source) {
-            return true;
-        }
-        self.parts.clear();
-        self.source = limit.source;
-        for attribute in &limit.key {
-            if facts.push(attribute, Some(&rule.matcher), &mut self.parts) {
-                continue;
-            }
-            match limit.missing {
-                Missing::Skip => {
-                    self.source = KeySource::OF_ITS_OWN;
-                    return false;
-                }
-                Missing::Together => {
-                    self.parts.push(Part { source: attribute, value: Value::Missing });
-                }
-            }
-        }
-        true
-    }
-
-    pub(crate) fn who(&self) -> Who<'_, 'f> {
-        Who { parts: &self.parts, source: self.source }
-    }
-
-    pub(crate) fn into_parts(self) -> Parts<'f> {
-        self.parts
     }
 }

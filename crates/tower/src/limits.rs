@@ -135,11 +135,7 @@ impl Wishes {
 /// What the layer keeps for as long as a request is in flight. Dropping it carries out what was
 /// wished for, and gives back permits, whoever else still has the limits.
 #[derive(Debug)]
-pub(crate) struct InFlight {
-    limits: Limits,
-    /// Whether nothing is left to do, and nobody else has the limits.
-    is_over: bool,
-}
+pub(crate) struct InFlight(Limits);
 
 /// What is left to do once a response is there.
 pub(crate) enum Left {
@@ -158,20 +154,18 @@ impl InFlight {
         let state = State { admission, wishes: Wishes::default() };
         let limits = Limits(Arc::new(Mutex::new(state)));
         request.extensions_mut().insert(limits.clone());
-        InFlight { limits, is_over: false }
+        InFlight(limits)
     }
 
     /// Carries out what response and handler say, and writes what the client is told.
     pub(crate) fn answered<R>(&mut self, response: &mut http::Response<R>) -> Left {
-        let left = self.with(|state, is_alone| {
+        self.with(|state, is_alone| {
             let answered = Answered { status: response.status(), headers: response.headers() };
             match state.carry_out(Some(&answered)) {
                 Some(settling) => Left::Settling(settling),
                 None => state.told(response.headers_mut(), is_alone),
             }
-        });
-        self.is_over = matches!(left, Left::Nothing);
-        left
+        })
     }
 
     /// Writes what the client is told once everything is settled.
@@ -192,9 +186,9 @@ impl InFlight {
     /// Does something with the state, and says whether nobody else has it. That is the rule once
     /// there is a response, and then there is nothing to lock.
     fn with<T>(&mut self, does: impl FnOnce(&mut State, bool) -> T) -> T {
-        match Arc::get_mut(&mut self.limits.0) {
+        match Arc::get_mut(&mut self.0.0) {
             Some(state) => does(state.get_mut().unwrap_or_else(PoisonError::into_inner), true),
-            None => does(&mut self.limits.state(), false),
+            None => does(&mut self.0.state(), false),
         }
     }
 }
@@ -209,9 +203,6 @@ impl State {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
         self.with(|state, is_alone| {
             if let Some(mut settling) = state.carry_out(None) {
                 // Nobody is left to wait for Redis: it hears of it if it can be told at once.

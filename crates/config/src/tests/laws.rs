@@ -8,8 +8,9 @@ use super::model::{Ask, Ruled, TIERS, Want, judges};
 use super::written::{FORMATS, written};
 use crate::chance::Chance;
 use crate::explain::Does;
+use crate::key::LastKey;
 use crate::load::Loaded;
-use crate::plan::{Keys, Plan, Planned, Stopped, Turn};
+use crate::plan::{Plan, Planned, Stopped, Turn};
 use crate::request::Sample;
 use crate::rules::Rules;
 use crate::source::Format;
@@ -77,9 +78,9 @@ fn walked<'f>(rules: &'f Rules, facts: &'f crate::facts::Facts<'_, '_>) -> Plan<
     for (number, rule) in rules.list.iter().enumerate().filter(|(_, it)| it.matcher.matches(facts))
     {
         // Each looks its key up for itself.
-        let mut keys = Keys::default();
-        match rules.turn(number, facts, cost, &mut keys) {
-            Turn::Charges(asks) => plan.charges.push(Planned { asks, key: keys.into_parts() }),
+        let mut last = LastKey::default();
+        match rules.turn(number, facts, cost, &mut last) {
+            Turn::Charges(asks) => plan.charges.push(Planned { asks, key: last.into_parts() }),
             Turn::Misses | Turn::NoLimit { .. } => {}
             turn @ (Turn::Blocks | Turn::Unlimited) => {
                 let blocks = matches!(turn, Turn::Blocks);
