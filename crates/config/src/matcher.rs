@@ -92,6 +92,12 @@ impl All {
         self.conditions.iter().all(|condition| condition.holds(facts))
     }
 
+    /// The same, where the condition at a place is known to hold.
+    pub(crate) fn holds_but(&self, known: usize, facts: &Facts<'_, '_>) -> bool {
+        let mut conditions = self.conditions.iter().enumerate();
+        conditions.all(|(at, condition)| at == known || condition.holds(facts))
+    }
+
     fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         let paths = self.conditions.iter().filter_map(|condition| match condition {
             Condition::Path(patterns) => Some(patterns),

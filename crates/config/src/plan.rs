@@ -119,10 +119,10 @@ impl Rules {
         let route_cost = number.map(|number| &self.costs[number].1);
         let mut limits = 0;
         let mut last = LastKey::default();
-        for number in self.index.candidates(facts) {
-            let number = number as usize;
+        for candidate in self.index.candidates(facts) {
+            let number = candidate as usize;
             let rule = &self.list[number];
-            if !rule.matcher.matches(facts) {
+            if !self.index.confirms(candidate, &rule.matcher, facts) {
                 continue;
             }
             match self.turn(number, facts, route_cost, &mut last) {
@@ -187,9 +187,9 @@ impl Rules {
         if self.costs.is_empty() || facts.request.cost().is_some() {
             return None;
         }
-        let candidates = self.costs_index.candidates(facts);
-        let mut costs = candidates.into_iter().map(|number| number as usize);
-        costs.find(|number| self.costs[*number].0.matches(facts))
+        let index = &self.costs_index;
+        let is_for = |at: &u32| index.confirms(*at, &self.costs[*at as usize].0, facts);
+        index.candidates(facts).into_iter().find(is_for).map(|at| at as usize)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Finds the rules that may be for a request without looking at the others.
 //!
 //! Each alternative of a rule stands under one of its conditions, the rarest in the file: a path,
-//! or an exact value of an attribute. What has neither is looked at for every request. Whatever is
-//! found is matched in full afterwards, so the index only has to find enough.
+//! or an exact value of an attribute. What has neither is looked at for every request. The index only
+//! has to find enough: whatever is found is matched afterwards, but for a condition that the index
+//! has proved by finding it.
 
 mod trie;
 
@@ -34,6 +35,19 @@ pub(crate) struct Index {
     /// Attribute by attribute: which rules want which value.
     values: Vec<(Attribute, ByValue)>,
     tiers: HashMap<usize, Vec<RuleNumber>, RandomState>,
+    /// By rule.
+    open: Vec<Open>,
+}
+
+/// What is still to be asked of a rule that was found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Open {
+    /// Everything.
+    All,
+    /// All conditions of its only alternative but one, by its place.
+    AllBut(usize),
+    /// Nothing: it is for the request.
+    Nothing,
 }
 
 /// Under what an alternative can stand.
@@ -54,39 +68,64 @@ impl Index {
         }
         let mut index = Index::default();
         for (rule, matcher) in (0..).zip(matchers) {
+            let mut open = Open::All;
             for all in &matcher.any {
-                index.put(rule, all, &counts);
+                let proved = index.put(rule, all, &counts);
+                open = Open::of(matcher, proved);
             }
+            index.open.push(open);
         }
         index.always.dedup();
         index
     }
 
+    /// Whether a rule that was found is for the request.
+    #[inline]
+    pub(crate) fn confirms(
+        &self,
+        rule: RuleNumber,
+        matcher: &Matcher,
+        facts: &Facts<'_, '_>,
+    ) -> bool {
+        match (self.open[rule as usize], &matcher.any[..]) {
+            (Open::Nothing, _) => true,
+            (Open::AllBut(proved), [only]) => only.holds_but(proved, facts),
+            _ => matcher.matches(facts),
+        }
+    }
+
+    /// Puts an alternative where it will be found. Says which of its conditions is proved then, by
+    /// its place.
     fn put<'m>(
         &mut self,
         rule: RuleNumber,
         all: &'m All,
         counts: &HashMap<Place<'m>, usize, RandomState>,
-    ) {
-        let crowd = |condition: &'m Condition| {
+    ) -> Option<usize> {
+        let crowd = |(at, condition): (usize, &'m Condition)| {
             let places = places(condition);
             let most = places.iter().map(|place| counts.get(place).copied().unwrap_or(1)).max();
-            most.map(|most| (most, condition))
+            most.map(|most| (most, at, condition))
         };
         // Among equals the path: every request is looked up by that anyway.
-        let rank = |(most, condition): &(usize, &Condition)| {
+        let rank = |(most, _, condition): &(usize, usize, &Condition)| {
             (*most, !matches!(condition, Condition::Path(_)))
         };
-        let rarest = all.conditions.iter().filter_map(crowd).min_by_key(rank);
+        let rarest = all.conditions.iter().enumerate().filter_map(crowd).min_by_key(rank);
         match rarest {
-            None => self.always.push(rule),
-            Some((_, Condition::Path(patterns))) => {
+            None => {
+                self.always.push(rule);
+                None
+            }
+            Some((_, at, Condition::Path(patterns))) => {
                 for pattern in patterns {
                     self.paths.put(pattern, rule);
                 }
+                patterns.iter().all(trie::is_proved).then_some(at)
             }
-            Some((_, condition)) => {
+            Some((_, at, condition)) => {
                 places(condition).into_iter().for_each(|place| self.put_value(rule, place));
+                Some(at)
             }
         }
     }
@@ -128,6 +167,18 @@ impl Index {
         }
         put_in_order(&mut found);
         found
+    }
+}
+
+impl Open {
+    /// Where there are several alternatives, being found by one proves nothing of the others.
+    fn of(matcher: &Matcher, proved: Option<usize>) -> Open {
+        match (&matcher.any[..], proved) {
+            ([only], None) if only.conditions.is_empty() => Open::Nothing,
+            ([only], Some(_)) if only.conditions.len() == 1 => Open::Nothing,
+            ([_], Some(proved)) => Open::AllBut(proved),
+            _ => Open::All,
+        }
     }
 }
 

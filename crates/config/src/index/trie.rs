@@ -97,3 +97,15 @@ impl Trie {
 pub(super) fn is_for_everything(pattern: &Pattern) -> bool {
     matches!(pattern.segments(), [Segment::Any, ..])
 }
+
+/// Whether only paths that the pattern matches lead to it.
+pub(super) fn is_proved(pattern: &Pattern) -> bool {
+    let is_plain = |segment: &Segment| match segment {
+        Segment::Literal(_) | Segment::One | Segment::Named(_) => true,
+        Segment::Parts(_) | Segment::Any => false,
+    };
+    match pattern.segments() {
+        [before @ .., Segment::Any] => before.iter().all(is_plain),
+        all => all.iter().all(is_plain),
+    }
+}
