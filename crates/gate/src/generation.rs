@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -24,8 +23,6 @@ use crate::store::{AnyStore, StoreFailure, StoreRule};
 /// A policy in force.
 #[derive(Debug)]
 pub(crate) struct Generation {
-    /// No other generation of this process has it.
-    pub(crate) id: u64,
     pub(crate) home: Arc<Home>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) shares: Shares,
@@ -35,9 +32,6 @@ pub(crate) struct Generation {
     counts: Vec<Arc<Counts>>,
     over: Over,
 }
-
-/// From 1 on: before anything is said, it is of no generation.
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Whether another policy is in force by now. Held while a window is turned, or a policy is
 /// replaced: one after the other.
@@ -129,8 +123,7 @@ impl Generation {
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (home, counts) = (Arc::clone(home), counts.collect());
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Generation { id, home, rules, shares, limits, counts, over })
+        Ok(Generation { home, rules, shares, limits, counts, over })
     }
 
     /// Puts what its shares say in force after `before`.

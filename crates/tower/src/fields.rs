@@ -1,12 +1,12 @@
 //! The gate's fields as headers of a response.
 //!
-//! The policy's own is a long text that nearly always is that of the response before: it is sent
-//! again. Numbers are not: to make one costs less than to count who has it.
+//! Every value is made anew, even one that stays the same: to copy it costs no more than to count
+//! who has it.
 
 use std::cell::RefCell;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use tidegate_gate::{Admission, Field, FieldValue, Fields};
+use tidegate_gate::{Admission, Field, FieldValue};
 
 /// Whose value counts where a response has a field already.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,15 +17,9 @@ pub(crate) enum Wins {
     Theirs,
 }
 
-/// What a thread has written last.
-#[derive(Default)]
-struct Desk {
-    fields: Fields,
-    quotas: Option<HeaderValue>,
-}
-
 thread_local! {
-    static DESK: RefCell<Desk> = RefCell::default();
+    /// Where a thread writes.
+    static DESK: RefCell<String> = RefCell::default();
 }
 
 /// Adds what the client is told.
@@ -33,33 +27,25 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
     if admission.has_no_fields() {
         return;
     }
-    DESK.with_borrow_mut(|Desk { fields, quotas }| {
-        admission.write_fields(fields);
-        for (field, value) in fields.iter() {
-            // Rules with odd names cannot be read from a file; should one be odd, it is not told.
-            let value = match value {
-                FieldValue::Number(value) => Some(number(value)),
-                FieldValue::Quotas { text, is_new } => {
-                    if is_new {
-                        *quotas = HeaderValue::from_str(text).ok();
-                    }
-                    quotas.clone()
-                }
-                FieldValue::Text(text) => HeaderValue::from_str(text).ok(),
-            };
-            let (Some(name), Some(value)) = (name(field), value) else { continue };
-            if wins == Wins::Ours || !headers.contains_key(&name) {
-                headers.insert(name, value);
+    DESK.with_borrow_mut(|text| {
+        admission.tell(text, |field, value| {
+            let Some(name) = name(field) else { return };
+            if wins == Wins::Theirs && headers.contains_key(&name) {
+                return;
             }
-        }
+            match value {
+                FieldValue::Number(value) => put(headers, name, itoa::Buffer::new().format(value)),
+                FieldValue::Text(text) => put(headers, name, text),
+            }
+        });
     });
 }
 
-/// A number in as little memory as it needs: made of it directly, a value reserves some more.
-#[inline]
-fn number(number: u64) -> HeaderValue {
-    let text = HeaderValue::from_str(itoa::Buffer::new().format(number));
-    text.unwrap_or_else(|_| number.into())
+/// Rules with odd names cannot be read from a file; should one be odd, it is not told.
+fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
 }
 
 fn name(field: Field) -> Option<HeaderName> {
