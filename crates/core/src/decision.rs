@@ -15,6 +15,13 @@ pub struct Decision {
     pub reset_after: Span,
 }
 
+impl Decision {
+    /// A verdict that no limit has spoken, so that there are no numbers.
+    pub const fn of_no_limit(verdict: Verdict) -> Decision {
+        Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO }
+    }
+}
+
 /// Whether a request may pass, and if not, when it might.
 ///
 /// The set is closed on purpose: every door has to say what it does with each of the four.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_config::{Outline, Plan};
-use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
+use tidegate_core::{Decision, Receipt, Tick, Verdict};
 use tidegate_store::{By, Key};
 
 use crate::answer::Answer;
@@ -122,15 +122,7 @@ impl Charged {
     }
 }
 
-/// A rule, its variant, and the part of that.
-pub(crate) type Place = (u32, u32, u8);
-
 impl Judged {
-    /// Where the limit stands in the policy.
-    pub(crate) fn place(&self) -> Place {
-        (self.rule, self.variant, self.part)
-    }
-
     /// What the limit said, for another request that it was asked for at the same time.
     pub(crate) fn shared(&self, cost: u32, is_open: bool) -> Judged {
         let charged = self.charged.nothing();
@@ -200,10 +192,9 @@ impl Admission {
     /// All in one: the verdict, with the numbers of the limit that is closest to refusing, or that
     /// refused for longest.
     pub fn decision(&self) -> Decision {
-        let verdict = self.verdict;
-        let nothing = Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO };
+        let nothing = Decision::of_no_limit(self.verdict);
         let speaks = self.closest(|_| true).map_or(nothing, |judged| judged.decision);
-        Decision { verdict, ..speaks }
+        Decision { verdict: self.verdict, ..speaks }
     }
 
     /// The limit that speaks for all.

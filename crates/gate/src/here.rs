@@ -184,17 +184,10 @@ pub(crate) fn judged(asks: &Asks<'_>, (part, kind): (u8, Kind), charged: Charged
         is_charged: false,
         is_shared: false,
         cost: asks.cost,
-        decision: NOTHING,
+        decision: Decision::of_no_limit(Verdict::Allow),
         charged,
     }
 }
-
-const NOTHING: Decision = Decision {
-    verdict: Verdict::Allow,
-    limit: 0,
-    remaining: 0,
-    reset_after: tidegate_core::Span::ZERO,
-};
 
 /// Judges all together, and charges all or none if that is wanted.
 pub(crate) fn judge(

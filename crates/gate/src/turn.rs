@@ -258,7 +258,7 @@ impl Admission {
             rule: self.share()?,
             part: "",
             variant: "",
-            decision: Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO },
+            decision: Decision::of_no_limit(verdict),
             cost,
             has_own_cost: false,
             window: Span::ZERO,

@@ -108,7 +108,7 @@ impl PlainDecided {
     /// refused for longest.
     pub fn decision(&self) -> Decision {
         let verdict = self.verdict;
-        let nothing = Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO };
+        let nothing = Decision::of_no_limit(verdict);
         let speaks = self.each.iter().min_by_key(|it| (it.verdict != verdict, it.remaining));
         Decision { verdict, ..speaks.copied().unwrap_or(nothing) }
     }

@@ -1,7 +1,7 @@
 //! What a fleet says of a request, and by what it was decided.
 
 use smallvec::SmallVec;
-use tidegate_core::{Decision, Span, Verdict};
+use tidegate_core::{Decision, Verdict};
 use tidegate_store::By;
 
 use super::FleetReceipts;
@@ -41,6 +41,6 @@ impl FleetDecided {
 /// The verdict of all together, with the numbers of the one that speaks for them.
 pub(crate) fn in_one(verdict: Verdict, each: &[Decision]) -> Decision {
     let speaks = each.iter().min_by_key(|it| (it.verdict != verdict, it.remaining));
-    let nothing = Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO };
+    let nothing = Decision::of_no_limit(verdict);
     Decision { verdict, ..speaks.copied().unwrap_or(nothing) }
 }

@@ -1,6 +1,6 @@
 //! What the store says of a request.
 
-use tidegate_core::{Decision, Receipt, Span, Verdict};
+use tidegate_core::{Decision, Receipt, Verdict};
 
 use crate::gather::Decided;
 use crate::told::{Answers, One};
@@ -41,10 +41,10 @@ impl Judged {
 
     pub(super) fn into_first(self) -> One {
         let verdict = self.verdict;
-        self.answers.into_iter().next().unwrap_or(One {
-            decision: Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO },
-            receipt: None,
-        })
+        self.answers
+            .into_iter()
+            .next()
+            .unwrap_or(One { decision: Decision::of_no_limit(verdict), receipt: None })
     }
 }
 

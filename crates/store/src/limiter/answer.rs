@@ -30,7 +30,7 @@ impl<'a> Answer<'a> {
     /// Notes what the store said of all together, where no rule said so: it had no room.
     pub(super) fn conclude(&mut self, verdict: Verdict) {
         if !verdict.passes() && self.violated().next().is_none() {
-            self.refuse(Decision { verdict, limit: 0, remaining: 0, reset_after: Span::ZERO });
+            self.refuse(Decision::of_no_limit(verdict));
         }
     }
 

@@ -188,5 +188,5 @@ impl<'a> Ask<'a> {
 
 /// What cannot be asked never passes: waiting would not make a key shorter, or a rule of a name.
 pub(super) fn never() -> Decision {
-    Decision { verdict: Verdict::Never, limit: 0, remaining: 0, reset_after: Span::ZERO }
+    Decision::of_no_limit(Verdict::Never)
 }

@@ -2,7 +2,7 @@
 //! all let the request pass. Whatever is not so takes the long way, and nothing has happened.
 
 use arrayvec::ArrayVec;
-use tidegate_core::{Decision, Receipt, Span, Tick, Verdict};
+use tidegate_core::{Decision, Receipt, Tick, Verdict};
 
 use super::lock::Guard;
 use super::shard::Shard;
@@ -83,7 +83,13 @@ impl MemoryStore {
             if spots.iter().any(|other| other.tag == tag && other.shard == shard) {
                 return None;
             }
-            let spot = Spot { shard, tag, slot: 0, decision: NOTHING, charged: 0 };
+            let spot = Spot {
+                shard,
+                tag,
+                slot: 0,
+                decision: Decision::of_no_limit(Verdict::Allow),
+                charged: 0,
+            };
             spots.try_push(spot).ok()?;
         }
         Some(spots)
@@ -107,7 +113,3 @@ impl MemoryStore {
 fn held<'l>(locked: &'l mut Locked<'_>, shard: usize) -> Option<&'l mut Shard> {
     locked.iter_mut().find(|(held, _)| *held == shard).map(|(_, shard)| &mut **shard)
 }
-
-/// What is said before anything is.
-const NOTHING: Decision =
-    Decision { verdict: Verdict::Allow, limit: 0, remaining: 0, reset_after: Span::ZERO };

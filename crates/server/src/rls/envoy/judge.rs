@@ -4,7 +4,7 @@
 //! store is asked; so it is asked again without those that do not, until the rest fits.
 
 use smallvec::SmallVec;
-use tidegate_core::{Decision, Span, Tick, Verdict};
+use tidegate_core::{Decision, Tick, Verdict};
 use tidegate_gate::{By, Gate, PlainCharge, PlainDecided};
 use tonic::Status;
 
@@ -181,8 +181,7 @@ impl<'j, 'a> Judging<'j, 'a> {
     }
 
     fn told<'t>(&self, it: &'t Limited<'_>, said: Option<Decision>) -> Told<'t> {
-        let nothing =
-            Decision { verdict: Verdict::Never, limit: 0, remaining: 0, reset_after: Span::ZERO };
+        let nothing = Decision::of_no_limit(Verdict::Never);
         Told {
             name: it.shown,
             requests_per_unit: it.requests_per_unit,
