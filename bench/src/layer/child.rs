@@ -15,7 +15,7 @@ use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor, PeerIpKeyExtractor};
 
-use super::fixed::FixedLayer;
+use super::fixed::{FiveFields, FixedLayer, Nothing};
 
 /// The word that starts a child.
 pub(crate) const CHILD: &str = "layer-child";
@@ -56,7 +56,8 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
         "tidegate" => app.layer(limits(Gate::from_text(&super::rules::policy(3))?)),
         "tidegate-none" => app.layer(limits(three_rules("none")?)),
         "tidegate-legacy" => app.layer(limits(three_rules("legacy")?)),
-        "fixed" => app.layer(FixedLayer),
+        "idle" => app.layer(FixedLayer(Nothing)),
+        "fixed" => app.layer(FixedLayer(FiveFields)),
         "share" => app.layer(limits(Gate::from_text(SHARE)?)),
         "tidegate-share" => {
             let policy = format!("{}{SHARE}", super::rules::policy(3));

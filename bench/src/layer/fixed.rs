@@ -1,80 +1,108 @@
-//! A layer that decides nothing: it adds our five fields with values that never change.
+//! A layer that decides nothing: it adds our five fields with values that never change, or none.
 //!
-//! What it costs, nobody who sends these fields can save.
+//! What it costs, nobody can save who sends these fields, or who is a layer at all.
 
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::{HeaderName, HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-#[derive(Clone)]
-pub(super) struct FixedLayer;
+/// What is added to a response.
+pub(super) trait Adds {
+    fn add(headers: &mut HeaderMap);
+}
 
 #[derive(Clone)]
-pub(super) struct Fixed<S>(S);
+pub(super) struct Nothing;
 
-impl<S> Layer<S> for FixedLayer {
-    type Service = Fixed<S>;
+#[derive(Clone)]
+pub(super) struct FiveFields;
 
-    fn layer(&self, inner: S) -> Fixed<S> {
-        Fixed(inner)
+impl Adds for Nothing {
+    fn add(_: &mut HeaderMap) {}
+}
+
+impl Adds for FiveFields {
+    fn add(headers: &mut HeaderMap) {
+        for (name, value) in FIELDS {
+            headers.insert(name, value);
+        }
     }
 }
 
-impl<S, B, R> Service<Request<B>> for Fixed<S>
+#[derive(Clone)]
+pub(super) struct FixedLayer<A>(pub(super) A);
+
+#[derive(Clone)]
+pub(super) struct Fixed<S, A>(S, PhantomData<A>);
+
+impl<S, A> Layer<S> for FixedLayer<A> {
+    type Service = Fixed<S, A>;
+
+    fn layer(&self, inner: S) -> Fixed<S, A> {
+        Fixed(inner, PhantomData)
+    }
+}
+
+impl<S, B, R, A> Service<Request<B>> for Fixed<S, A>
 where
     S: Service<Request<B>, Response = Response<R>>,
+    A: Adds,
 {
     type Response = Response<R>;
     type Error = S::Error;
-    type Future = FixedFuture<S::Future>;
+    type Future = FixedFuture<S::Future, A>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.0.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> FixedFuture<S::Future> {
-        FixedFuture { future: self.0.call(request) }
+    fn call(&mut self, request: Request<B>) -> FixedFuture<S::Future, A> {
+        FixedFuture { future: self.0.call(request), adds: PhantomData }
     }
 }
 
 pin_project! {
-    pub(super) struct FixedFuture<F> {
+    pub(super) struct FixedFuture<F, A> {
         #[pin]
         future: F,
+        adds: PhantomData<A>,
     }
 }
 
-impl<F, R, E> Future for FixedFuture<F>
+impl<F, R, E, A> Future for FixedFuture<F, A>
 where
     F: Future<Output = Result<Response<R>, E>>,
+    A: Adds,
 {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let mut response = ready!(self.project().future.poll(context))?;
-        for (name, value) in FIELDS {
-            let (name, value) = (HeaderName::from_static(name), HeaderValue::from_static(value));
-            response.headers_mut().insert(name, value);
-        }
+        A::add(response.headers_mut());
         Poll::Ready(Ok(response))
     }
 }
 
-/// As the three rules of the other contenders write them.
-const FIELDS: [(&str, &str); 5] = [
-    (
+/// As the three rules of the other contenders write them, ready before the program starts.
+const FIELDS: [(HeaderName, HeaderValue); 5] = [
+    field(
         "ratelimit-policy",
         "\"per-client\";q=1000000;w=1, \"search\";q=1000000;w=1, \"everyone\";q=1000000;w=1",
     ),
-    (
+    field(
         "ratelimit",
         "\"per-client\";r=999999;t=1, \"search\";r=999999;t=1, \"everyone\";r=999999;t=1",
     ),
-    ("x-ratelimit-limit", "1000000"),
-    ("x-ratelimit-remaining", "999999"),
-    ("x-ratelimit-reset", "1794802812"),
+    field("x-ratelimit-limit", "1000000"),
+    field("x-ratelimit-remaining", "999999"),
+    field("x-ratelimit-reset", "1794802812"),
 ];
+
+const fn field(name: &'static str, value: &'static str) -> (HeaderName, HeaderValue) {
+    (HeaderName::from_static(name), HeaderValue::from_static(value))
+}

@@ -12,8 +12,9 @@ use crate::setting::Effort;
 use crate::statistics::{Spread, median};
 
 /// What is served, and its name in the table.
-const CONTENDERS: [(&str, &str); 9] = [
+const CONTENDERS: [(&str, &str); 10] = [
     ("none", "none"),
+    ("idle", "none, but a layer that does nothing"),
     ("fixed", "none, but five fields that never change"),
     ("tidegate", "tidegate, three rules"),
     ("tidegate-legacy", "tidegate, three rules, `headers: legacy`"),

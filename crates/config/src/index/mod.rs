@@ -1,9 +1,9 @@
 //! Finds the rules that may be for a request without looking at the others.
 //!
 //! Each alternative of a rule stands under one of its conditions, the rarest in the file: a path,
-//! or an exact value of an attribute. What has neither is looked at for every request. The index only
-//! has to find enough: whatever is found is matched afterwards, but for a condition that the index
-//! has proved by finding it.
+//! or an exact value of an attribute. What has neither is looked at for every request. The index
+//! only has to find enough: whatever is found is matched afterwards, but for a condition that the
+//! index has proved by finding it.
 
 mod trie;
 
