@@ -15,7 +15,7 @@ use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor, PeerIpKeyExtractor};
 
-use super::fixed::{FiveFields, FixedLayer, Nothing};
+use super::fixed::{FiveFields, FixedLayer, Nothing, ThreeCounts};
 
 /// The word that starts a child.
 pub(crate) const CHILD: &str = "layer-child";
@@ -58,6 +58,7 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
         "tidegate-legacy" => app.layer(limits(three_rules("legacy")?)),
         "idle" => app.layer(FixedLayer(Nothing)),
         "fixed" => app.layer(FixedLayer(FiveFields)),
+        "counts" => app.layer(FixedLayer(ThreeCounts)),
         "share" => app.layer(limits(Gate::from_text(SHARE)?)),
         "tidegate-share" => {
             let policy = format!("{}{SHARE}", super::rules::policy(3));

@@ -1,9 +1,13 @@
-//! A layer that decides nothing: it adds our five fields with values that never change, or none.
+//! Layers that do less than any limit can: nothing, or our five fields with values that never
+//! change, or with three numbers in them that are counted down for everybody.
 //!
-//! What it costs, nobody can save who sends these fields, or who is a layer at all.
+//! What they cost, nobody can save who is a layer, or sends these fields, or has something to say
+//! in them.
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
@@ -33,6 +37,44 @@ impl Adds for FiveFields {
         }
     }
 }
+
+/// Three limits for everybody that look at nothing, not even at a clock, and never refuse.
+#[derive(Clone)]
+pub(super) struct ThreeCounts;
+
+static LEFT: [AtomicU64; 3] = [const { AtomicU64::new(u64::MAX) }; 3];
+
+thread_local! {
+    static TEXT: RefCell<String> = RefCell::default();
+}
+
+impl Adds for ThreeCounts {
+    fn add(headers: &mut HeaderMap) {
+        let [policy, (ratelimit, _), limit, (remaining, _), reset] = FIELDS;
+        let left = LEFT.each_ref().map(|it| it.fetch_sub(1, Ordering::Relaxed) % 1_000_000);
+        let mut digits = itoa::Buffer::new();
+        let told = TEXT.with_borrow_mut(|text| {
+            text.clear();
+            for (before, left) in BEFORE.iter().zip(left) {
+                text.push_str(before);
+                text.push_str(digits.format(left));
+                text.push_str(";t=1");
+            }
+            HeaderValue::from_str(text)
+        });
+        headers.insert(policy.0, policy.1);
+        if let Ok(told) = told {
+            headers.insert(ratelimit, told);
+        }
+        headers.insert(limit.0, limit.1);
+        if let Ok(closest) = HeaderValue::from_str(digits.format(left[0])) {
+            headers.insert(remaining, closest);
+        }
+        headers.insert(reset.0, reset.1);
+    }
+}
+
+const BEFORE: [&str; 3] = ["\"per-client\";r=", ", \"search\";r=", ", \"everyone\";r="];
 
 #[derive(Clone)]
 pub(super) struct FixedLayer<A>(pub(super) A);

@@ -27,8 +27,9 @@ const ABOUT: &str = "An axum service that answers a small JSON over loopback, wi
     behind Tidegate's layer with three matching rules, and behind tower_governor with the same \
     three limits, which takes three layers, and with one; all with their headers. \
     Ours are five fields in every response, theirs are two; `legacy` is the dialect that is most \
-    like theirs. What a layer costs that does nothing, and five fields that no limit is behind, \
-    stands beside it: nobody who is a layer and sends them can keep more than that. \
+    like theirs. What a layer costs that does nothing, five fields that no limit is behind, and \
+    three numbers in them that are counted down for everybody, stands beside it: nobody who is a \
+    layer and has something to say in these fields can keep more than that. \
     Two of ours have a share with room for everybody, with the rules and alone. \
     The service has the first core, and the load with 50 connections has the second, and never \
     sleeps: to wake it is no part of an answer. \

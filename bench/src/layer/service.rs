@@ -12,10 +12,11 @@ use crate::setting::Effort;
 use crate::statistics::{Spread, median};
 
 /// What is served, and its name in the table.
-const CONTENDERS: [(&str, &str); 10] = [
+const CONTENDERS: [(&str, &str); 11] = [
     ("none", "none"),
     ("idle", "none, but a layer that does nothing"),
     ("fixed", "none, but five fields that never change"),
+    ("counts", "none, but five fields with three counts"),
     ("tidegate", "tidegate, three rules"),
     ("tidegate-legacy", "tidegate, three rules, `headers: legacy`"),
     ("tidegate-none", "tidegate, three rules, `headers: none`"),

@@ -77,7 +77,8 @@ impl Admission {
         self.each.is_empty() && self.verdict.passes() && !self.by.is_fallback()
     }
 
-    /// The same with values as they are, and with texts written in place of `text`.
+    /// The same as [`Admission::fields`], with numbers as numbers. What `text` holds is lost: texts
+    /// are written there.
     pub fn tell(&self, text: &mut String, mut each: impl FnMut(Field, FieldValue<'_>)) {
         let dialect = self.generation.rules.headers();
         if dialect != Headers::None

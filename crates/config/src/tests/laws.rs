@@ -120,6 +120,18 @@ fn the_index_finds_what_asking_every_rule_finds() {
 }
 
 #[test]
+fn a_cost_with_two_paths_is_for_what_is_like_both() {
+    let text = "costs: [{ path: /a/**, match: { path: /*/b/** }, cost: 3 }]
+rules: [{ name: all, limit: 9/s }]";
+    let rules = Rules::from_text(text).unwrap().rules;
+    for (line, is_for) in [("/a/b", true), ("/a/b/c", true), ("/a/c", false), ("/c/b", false)] {
+        let sample = Sample::new(&format!("GET {line}"));
+        let route_cost = rules.route_cost(&rules.facts(&sample, NOW));
+        assert_eq!(route_cost.is_some(), is_for, "{line}");
+    }
+}
+
+#[test]
 fn what_covers_another_is_for_all_that_the_other_is_for() {
     let (mut covering, mut tried) = (0, 0);
     for seed in 0..40_000 {

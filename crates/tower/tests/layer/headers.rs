@@ -166,7 +166,7 @@ fn quotas(service: &mut TidegateService<Hello>, line: &str) -> String {
     field(service, line, "ratelimit-policy")
 }
 
-/// What was sent last is sent again only where it is still true.
+/// What was written for another is not sent again.
 #[test]
 fn quotas_are_those_of_the_request_whoever_asked_before() {
     const MANY: &str = "
