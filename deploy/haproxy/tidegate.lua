@@ -2,7 +2,8 @@
 --
 -- `http-request lua.tidegate` answers a refusal itself, with Tidegate's status, headers and body.
 -- Of a request that may pass it leaves what the response should say in txn.tidegate_*; when Tidegate
--- did not answer, in txn.tidegate_down.
+-- did not answer, in txn.tidegate_down. What Tidegate cannot read, such as too many headers, is
+-- refused as well: otherwise whoever sends that would get past every limit.
 
 local address = os.getenv("TIDEGATE") or "127.0.0.1:8080"
 local timeout_ms = 1000
@@ -51,9 +52,10 @@ local function refuse(txn, answer)
   txn:done(reply)
 end
 
--- Too much, blocked, or no turn in a share: that 503 says when to come again, unlike HAProxy's own.
+-- Too much, blocked, not to be read, or no turn in a share: that 503 says when to come again, unlike
+-- HAProxy's own.
 local function is_refusal(answer)
-  return answer.status == 429 or answer.status == 403
+  return (answer.status >= 400 and answer.status < 500)
     or (answer.status == 503 and answer.headers["retry-after"] ~= nil)
 end
 

@@ -40,7 +40,7 @@ impl Cost {
             Cost::Cells(cells) => *cells,
             Cost::From(measure) => match &measure.what {
                 Measured::Request(attribute) => {
-                    measure.cells(facts.bytes(attribute, None).as_deref())
+                    measure.cells(facts.value(attribute, None).as_deref())
                 }
                 Measured::Response(_) => measure.otherwise,
             },

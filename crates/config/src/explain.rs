@@ -152,7 +152,7 @@ impl Rules {
                 return format!("it wants tier {wanted}, but there is {tier}");
             }
             Condition::Value { attribute, .. } => {
-                let value = facts.bytes(attribute, None);
+                let value = facts.value(attribute, None);
                 value.map_or("none".to_owned(), |it| attribute.shown(&it))
             }
         };

@@ -164,8 +164,35 @@ impl<'r, 'a> Facts<'r, 'a> {
         all_there
     }
 
-    /// The value of an attribute that is a text.
+    /// The value of an attribute that is a text, as a part of a key: one that is too long for that
+    /// counts as missing.
     pub(crate) fn bytes<'f>(
+        &'f self,
+        attribute: &Attribute,
+        within: Option<&Matcher>,
+    ) -> Option<Cow<'f, [u8]>> {
+        self.value(attribute, within).filter(|value| value.len() <= VALUE_BYTES_MAX)
+    }
+
+    /// Whether an attribute is there, but too long to be a part of a key; of an identity, whether
+    /// one that it may be made of is.
+    pub(crate) fn is_too_long(&self, attribute: &Attribute, within: Option<&Matcher>) -> bool {
+        match attribute {
+            Attribute::Fingerprint | Attribute::Ip => false,
+            Attribute::Identity(index) => {
+                let alternatives = self.identify.identities.get(*index).into_iter().flatten();
+                alternatives.flatten().any(|attribute| self.is_too_long(attribute, within))
+            }
+            _ => {
+                let value = self.value(attribute, within);
+                value.is_some_and(|value| VALUE_BYTES_MAX < value.len())
+            }
+        }
+    }
+
+    /// The value of an attribute that is a text, however long: matches and costs look at all of it,
+    /// because whoever makes a value longer should not get around them.
+    pub(crate) fn value<'f>(
         &'f self,
         attribute: &Attribute,
         within: Option<&Matcher>,
@@ -177,7 +204,7 @@ impl<'r, 'a> Facts<'r, 'a> {
             Attribute::Given(name) => request.attribute(name)?.as_bytes().into(),
             Attribute::Header(name) => request.header(name)?.trim_ascii().into(),
             Attribute::Host => plain_host(request.host()).into_bytes().into(),
-            Attribute::Method => request.method().as_bytes().into(),
+            Attribute::Method => plain_method(request.method()),
             Attribute::Path => self.path.as_str().as_bytes().into(),
             Attribute::Query(name) => query(request.query()?, name)?,
             Attribute::Segment(number) => self.path.segments().nth(number - 1)?.as_bytes().into(),
@@ -188,7 +215,7 @@ impl<'r, 'a> Facts<'r, 'a> {
             Attribute::Ip => self.client()?.to_string().into_bytes().into(),
             Attribute::Fingerprint | Attribute::Identity(_) => return self.joined(attribute),
         };
-        (1..=VALUE_BYTES_MAX).contains(&value.len()).then_some(value)
+        (!value.is_empty()).then_some(value)
     }
 
     /// What several attributes are together, for a text of them.
@@ -225,6 +252,14 @@ pub(crate) fn plain_host(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
+/// A method with one spelling: in upper case, as almost all are sent.
+pub(crate) fn plain_method(method: &str) -> Cow<'_, [u8]> {
+    if method.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        return method.to_ascii_uppercase().into_bytes().into();
+    }
+    method.as_bytes().into()
+}
+
 /// A token without the word in front of it.
 fn without_scheme(token: &[u8]) -> &[u8] {
     const SCHEME: &[u8] = b"bearer ";
@@ -238,19 +273,29 @@ static FINGERPRINT: LazyLock<[Attribute; 4]> = LazyLock::new(|| {
     [Attribute::Ip, Attribute::Method, Attribute::Path, Attribute::Header("user-agent".into())]
 });
 
-/// The value of a cookie.
+/// The value of a cookie, without quotes around it. Which of several an application takes is not
+/// for us to know, so one that has two values has none.
 fn cookie<'a>(request: &'a dyn Request, name: &str) -> Option<&'a [u8]> {
     let mut found = None;
+    let mut is_unclear = false;
     request.header_lines("cookie", &mut |line| {
         for pair in line.split(|byte| *byte == b';') {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
             let is_it = halves.next().is_some_and(|it| it.trim_ascii() == name.as_bytes());
-            if let (true, None, Some(value)) = (is_it, found, halves.next()) {
-                found = Some(value.trim_ascii());
+            if let (true, Some(value)) = (is_it, halves.next()) {
+                let value = without_quotes(value.trim_ascii());
+                is_unclear |= *found.get_or_insert(value) != value;
             }
         }
     });
-    found
+    found.filter(|_| !is_unclear)
+}
+
+fn without_quotes(value: &[u8]) -> &[u8] {
+    match value {
+        [b'"', inner @ .., b'"'] => inner,
+        _ => value,
+    }
 }
 
 /// The first value of a query parameter, decoded: one value has one spelling.

@@ -66,15 +66,13 @@ impl<'f> LastKey<'f> {
             if facts.push(attribute, Some(&rule.matcher), &mut self.parts) {
                 continue;
             }
-            match limit.missing {
-                Missing::Skip => {
-                    self.source = KeySource::OF_ITS_OWN;
-                    return false;
-                }
-                Missing::Together => {
-                    self.parts.push(Part { source: attribute, value: Value::Missing });
-                }
+            // What is too long is not missing: otherwise it would be a way around the rule.
+            if limit.missing == Missing::Skip && !facts.is_too_long(attribute, Some(&rule.matcher))
+            {
+                self.source = KeySource::OF_ITS_OWN;
+                return false;
             }
+            self.parts.push(Part { source: attribute, value: Value::Missing });
         }
         true
     }

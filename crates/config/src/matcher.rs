@@ -124,7 +124,7 @@ impl Condition {
             Condition::Tier(tiers) => tiers.contains(&facts.tier()),
             Condition::Value { attribute, like } => {
                 let fits = |value: &[u8]| like.iter().any(|glob| glob.matches(value));
-                facts.bytes(attribute, None).is_some_and(|value| fits(&value))
+                facts.value(attribute, None).is_some_and(|value| fits(&value))
             }
         }
     }

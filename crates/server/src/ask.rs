@@ -29,23 +29,22 @@ pub struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// Takes a path with what follows its question mark.
+    /// Takes a path with what follows its question mark, as it stands in the first line of a
+    /// request: also one with scheme and host before it, and one with a fragment behind, which is
+    /// nothing to a server.
     pub fn set_target(&mut self, target: impl Into<Cow<'a, str>>) {
         let target = target.into();
-        let Some(at) = target.find('?') else {
-            self.path = target;
-            return;
+        let path = path_at(&target);
+        let end = target.find('#').unwrap_or(target.len());
+        let end_of_path = target[..end].find('?').unwrap_or(end);
+        let part = |from: usize, to: usize| -> Cow<'a, str> {
+            match &target {
+                Cow::Borrowed(target) => target.get(from..to).unwrap_or_default().into(),
+                Cow::Owned(target) => target.get(from..to).unwrap_or_default().to_owned().into(),
+            }
         };
-        match target {
-            Cow::Borrowed(target) => {
-                (self.path, self.query) = (target[..at].into(), Some(target[at + 1..].into()));
-            }
-            Cow::Owned(mut target) => {
-                self.query = Some(target.split_off(at + 1).into());
-                target.truncate(at);
-                self.path = target.into();
-            }
-        }
+        self.query = (end_of_path < end).then(|| part(end_of_path + 1, end));
+        self.path = part(path.min(end_of_path), end_of_path);
     }
 
     /// Adds a header, whatever the case of its name.
@@ -56,6 +55,13 @@ impl<'a> Ask<'a> {
         }
         self.headers.push((name, value.into()));
     }
+}
+
+/// Where the path begins.
+fn path_at(target: &str) -> usize {
+    let mark = if target.starts_with('/') { None } else { target.find("://") };
+    let Some(host) = mark.map(|at| at + "://".len()) else { return 0 };
+    target[host..].find(['/', '?', '#']).map_or(target.len(), |at| host + at)
 }
 
 impl Default for Ask<'_> {
@@ -126,9 +132,18 @@ mod tests {
             ask.set_target(target);
             (ask.path.into_owned(), ask.query.map(Cow::into_owned))
         };
-        for (target, path, query) in
-            [("/a?b=c", "/a", Some("b=c")), ("/a?", "/a", Some("")), ("/a", "/a", None)]
-        {
+        for (target, path, query) in [
+            ("/a?b=c", "/a", Some("b=c")),
+            ("/a?", "/a", Some("")),
+            ("/a", "/a", None),
+            ("/a#b?c", "/a", None),
+            ("/a?b#c", "/a", Some("b")),
+            ("http://a.example/b?c", "/b", Some("c")),
+            ("http://a.example?c", "", Some("c")),
+            ("http://a.example", "", None),
+            ("/a?to=http://b/c", "/a", Some("to=http://b/c")),
+            ("*", "*", None),
+        ] {
             let expected = (path.to_owned(), query.map(str::to_owned));
             assert_eq!(split(target.into()), expected);
             assert_eq!(split(target.to_owned().into()), expected);

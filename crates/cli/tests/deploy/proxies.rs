@@ -58,6 +58,20 @@ fn refuses_who_gets_no_turn(standing: &Standing) {
     assert!(crowded.text().contains("\"status\":503"), "{}", crowded.text());
 }
 
+/// Nor does anything odd get past a limit that is used up, be it that nobody can read it.
+fn knows_no_way_around(standing: &Standing) {
+    for target in ["/limited?q=\u{e9}", "/limited#x", "/limited?q=%ff", "//limited", "/%6cimited"] {
+        let answer = standing.send("GET", target, &[]);
+        // Caddy makes a part of the path of it, also for the application: then it is another path.
+        let is_another = answer.text().contains("%23");
+        assert!(answer.status != 200 || is_another, "{target}: {answer:?}");
+    }
+    let names: Vec<String> = (0..94).map(|number| format!("x-h{number}")).collect();
+    let headers: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "1")).collect();
+    let answer = standing.send("GET", "/limited", &headers);
+    assert_ne!(answer.status, 200, "{answer:?}");
+}
+
 /// Refusals have a body that says so. Envoy has none to pass on.
 fn explains(standing: &Standing) {
     let answer = standing.get("/limited");
@@ -136,6 +150,7 @@ fn nginx_asks_and_lets_pass_while_nobody_answers() {
     let nginx = nginx.unwrap();
     check(&nginx, &mut tidegate, 200);
     explains(&nginx);
+    knows_no_way_around(&nginx);
     refuses_who_gets_no_turn(&nginx);
 }
 
@@ -173,6 +188,7 @@ fn haproxy_asks_and_lets_pass_while_nobody_answers() {
     let haproxy = haproxy.unwrap();
     check(&haproxy, &mut tidegate, 200);
     explains(&haproxy);
+    knows_no_way_around(&haproxy);
     refuses_who_gets_no_turn(&haproxy);
 }
 
@@ -195,6 +211,7 @@ fn caddy_asks_and_refuses_while_nobody_answers() {
     let caddy = caddy.unwrap();
     check(&caddy, &mut tidegate, 502);
     explains(&caddy);
+    knows_no_way_around(&caddy);
     refuses_who_gets_no_turn(&caddy);
 }
 

@@ -151,7 +151,7 @@ impl Index {
         put(&self.always, &mut found);
         self.paths.find(&facts.path, &mut found);
         for (attribute, rules) in &self.values {
-            let Some(value) = facts.bytes(attribute, None) else { continue };
+            let Some(value) = facts.value(attribute, None) else { continue };
             let rules = if ignores_case(attribute) {
                 // In place: most are as short as `GET`.
                 let mut lower: SmallVec<[u8; 64]> = SmallVec::from_slice(&value);

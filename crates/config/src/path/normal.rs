@@ -6,11 +6,6 @@
 
 use std::borrow::Cow;
 
-/// The most bytes of a path that are looked at: more than the `http` crate lets a request have.
-///
-/// A shorter bound would be a way around rules, since `/x/../x/../search` can be of any length.
-const BYTES_MAX: usize = 64 << 10;
-
 /// A path with one spelling: it starts with `/`, no segment is empty, `.` or `..`, and it ends in
 /// `/` only if that is all.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -20,8 +15,10 @@ pub(crate) struct Normal<'a> {
 
 impl<'a> Normal<'a> {
     /// Makes `path` plain: without allocation when it already is. It has no query.
+    ///
+    /// All of it, however long: since `/x/../x/../search` can be of any length, a bound would be a
+    /// way around rules. The work grows with its length only, and doors bound that.
     pub(crate) fn new(path: &'a str) -> Normal<'a> {
-        let path = path.get(..path.floor_char_boundary(BYTES_MAX)).unwrap_or(path);
         let segments = path.strip_prefix('/');
         if segments.is_some_and(|segments| segments.is_empty() || is_plain(segments)) {
             return Normal { path: Cow::Borrowed(path) };

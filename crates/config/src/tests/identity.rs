@@ -49,13 +49,13 @@ fn every_kind_of_attribute_is_found() {
         .with_header("X-Api-Key", "  k1 ")
         .with_header("X-Api-Key", "k2")
         .with_header("Cookie", "a=1; session = s1 ;b=2")
-        .with_header("Cookie", "late=l; session=s2")
+        .with_header("Cookie", "late=l; session=\"s1\"; torn=1; torn=2")
         .with_header("User-Agent", "curl/8")
         .with_attribute("user", "ada")
         .with_attribute("tenant", "acme");
     for (key, expected) in [
         ("ip", "ip=192.0.2.7"),
-        ("method", "method=PoST"),
+        ("method", "method=POST"),
         ("host", "host=api.example.com"),
         ("path", "path=/users/7/abc"),
         ("user", "user=ada"),
@@ -75,7 +75,7 @@ fn every_kind_of_attribute_is_found() {
         ("segment:3", "segment:3=abc"),
         ("segment:4", "skipped"),
         ("client", "ip=192.0.2.7"),
-        ("fingerprint", "ip=192.0.2.7 method=PoST path=/users/7/abc header:user-agent=curl/8"),
+        ("fingerprint", "ip=192.0.2.7 method=POST path=/users/7/abc header:user-agent=curl/8"),
         ("[user, host]", "user=ada host=api.example.com"),
         ("[user, query:other]", "skipped"),
     ] {
@@ -133,6 +133,51 @@ fn the_first_that_is_present_counts() {
     let longest = "k".repeat(1_024);
     let sample = request("/").with_header("x-api-key", &longest);
     check(identify, "client", &sample, &format!("header:x-api-key={longest}"));
+}
+
+/// Which of two values an application takes is not for us to know.
+#[test]
+fn a_cookie_with_two_values_has_none() {
+    let identify = "identify: { client: [cookie:session, ip] }";
+    for (cookie, key) in [
+        ("session=a; session=b", "ip=192.0.2.7"),
+        ("session=a; session=", "ip=192.0.2.7"),
+        ("session=a; session=a", "cookie:session=a"),
+        ("session=\"a\"", "cookie:session=a"),
+        ("session=\"", "cookie:session=\""),
+        ("sessions=b; session=a; session", "cookie:session=a"),
+    ] {
+        check(identify, "client", &request("/").with_header("cookie", cookie), key);
+    }
+    let lines = request("/").with_header("cookie", "session=a").with_header("cookie", "session=b");
+    check(identify, "client", &lines, "ip=192.0.2.7");
+}
+
+/// A value that is too long for a key is a way around neither a match, nor a cost, nor a rule that
+/// is skipped without a key.
+#[test]
+fn nobody_gets_around_a_rule_by_saying_more() {
+    let long = |start: &str| format!("{start}{}", "x".repeat(1_025));
+    let of_bots = loaded(
+        "rules: [{ name: a, match: { header: { user-agent: '*bot*' } }, block: true },
+                 { name: b, match: { query: { q: '*' } }, key: ip, limit: 1/s }]",
+    );
+    let bot = request("/").with_header("user-agent", long("evilbot "));
+    assert!(of_bots.rules.plan(&of_bots.rules.facts(&bot, NOW)).stopped.is_some());
+    assert_eq!(key_in(&of_bots, &request(&format!("/?q={}", long("")))), "ip=192.0.2.7");
+
+    let sample = request("/").with_header("x-api-key", long("k"));
+    check("", "header:x-api-key", &sample, "header:x-api-key=(missing)");
+    let identify = "identify: { client: [header:x-api-key] }";
+    check(identify, "client", &sample, "identity 0=(missing)");
+    check("", "header:x-api-key", &request("/"), "skipped");
+
+    let costly = loaded(
+        "rules: [{ name: a, limit: 1000/s, cost: { from: query:n, default: 1, max: 100 } }]",
+    );
+    let sample = request(&format!("/?n={}99999", "0".repeat(1_020)));
+    let facts = costly.rules.facts(&sample, NOW);
+    assert_eq!(costly.rules.plan(&facts).charges[0].cost, 100);
 }
 
 #[test]

@@ -3,6 +3,9 @@
 //! There are two dialects, each at an address of its own: whoever can choose which headers count
 //! could choose what they are counted as.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -76,18 +79,48 @@ async fn decide(
     reply
 }
 
-/// The request as the proxy tells of it. Text that is none is left out.
+/// The request as the proxy tells of it. What is odd is told all the same: whatever was left out
+/// instead would be a way around the rules for it.
 fn asked_about<'h>(head: &'h Parts, visitor: Visitor, dialect: &Dialect) -> Ask<'h> {
-    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let bytes = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
     let mut ask = Ask { ip: Some(visitor.peer), ..Ask::default() };
-    ask.method = text(dialect.method).unwrap_or(head.method.as_str()).into();
-    ask.set_target(text(dialect.target).unwrap_or("/"));
-    let host = text(dialect.host).or_else(|| text(HOST.as_str()));
-    ask.host = host.map(Into::into);
+    let method = bytes(dialect.method).unwrap_or(head.method.as_str().as_bytes());
+    ask.method = String::from_utf8_lossy(method);
+    ask.set_target(bytes(dialect.target).map_or("/".into(), escaped));
+    let host = bytes(dialect.host).or_else(|| bytes(HOST.as_str()));
+    ask.host = host.map(String::from_utf8_lossy);
     for (name, value) in &head.headers {
         if name != super::route::TOKEN_HEADER {
             ask.add_header(name.as_str(), value.as_bytes());
         }
     }
     ask
+}
+
+/// A target as a text: what is not ASCII in it is written as it should have been sent.
+fn escaped(target: &[u8]) -> Cow<'_, str> {
+    if let (true, Ok(text)) = (target.is_ascii(), str::from_utf8(target)) {
+        return text.into();
+    }
+    let mut text = String::with_capacity(target.len());
+    for byte in target {
+        if byte.is_ascii() {
+            text.push(char::from(*byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_that_is_no_ascii_is_escaped() {
+        assert_eq!(escaped(b"/search?q=x"), "/search?q=x");
+        assert_eq!(escaped(b"/search?q=\xFF"), "/search?q=%FF");
+        assert_eq!(escaped("/s\u{e9}".as_bytes()), "/s%C3%A9");
+    }
 }
