@@ -269,7 +269,8 @@ fn without_scheme(token: &[u8]) -> &[u8] {
     }
 }
 
-static FINGERPRINT: LazyLock<[Attribute; 4]> = LazyLock::new(|| {
+/// What a fingerprint is made of.
+pub(crate) static FINGERPRINT: LazyLock<[Attribute; 4]> = LazyLock::new(|| {
     [Attribute::Ip, Attribute::Method, Attribute::Path, Attribute::Header("user-agent".into())]
 });
 

@@ -1,69 +1,28 @@
-//! Which keys have a quota of their own, as requests would bring them.
-//!
-//! The file says values; a request says where each is from as well. So a key that an override names
-//! may be any of several: one for each source that its parts can come from.
+//! Which keys have a quota of their own, as requests bring them.
 
 use std::net::IpAddr;
 
 use crate::attribute::Attribute;
 use crate::facts::{Part, Parts, Value};
-use crate::rule::{Limit, Rule};
+use crate::rule::{Overridden, Rule};
 use crate::rules::Rules;
-
-/// The most keys that the values of one override are looked for under.
-const KEYS_MAX: usize = 64;
 
 impl Rules {
     /// The keys that have a quota of their own under a rule, from every source that they can be
     /// from.
-    ///
-    /// Identities of several attributes together, and fingerprints, are left out.
     pub fn overridden(&self, rule: usize) -> Vec<Parts<'_>> {
         let Some(limit) = self.list.get(rule).and_then(Rule::limit) else { return Vec::new() };
-        let mut named: Vec<&[u8]> = limit.overrides.by_key.keys().map(|key| &**key).collect();
+        let mut named: Vec<(&[u8], &Overridden)> = Vec::new();
+        for (values, all) in &limit.overrides.by_values {
+            named.extend(all.iter().map(|one| (&**values, one)));
+        }
         // In one order, whatever the map's.
-        named.sort_unstable();
-        named.into_iter().flat_map(|key| self.keys_of(limit, key)).collect()
+        named.sort_unstable_by_key(|(_, one)| one.variant);
+        named.into_iter().filter_map(|(key, one)| self.parts(&one.sources, key)).collect()
     }
 
-    /// All keys that these values may be.
-    fn keys_of<'r>(&'r self, limit: &'r Limit, key: &'r [u8]) -> Vec<Parts<'r>> {
-        // More values than attributes are those of several attributes together.
-        if values(key).count() != limit.key.len() {
-            return Vec::new();
-        }
-        let mut keys = vec![Parts::new()];
-        for (attribute, value) in limit.key.iter().zip(values(key)) {
-            let mut sources = Vec::new();
-            self.sources(attribute, &mut sources);
-            let parts: Vec<Part<'r>> =
-                sources.into_iter().filter_map(|source| self.part(source, value)).collect();
-            let longer = |key: Parts<'r>| {
-                parts.clone().into_iter().map(move |part| {
-                    let mut key = key.clone();
-                    key.push(part);
-                    key
-                })
-            };
-            keys = keys.into_iter().flat_map(longer).take(KEYS_MAX).collect();
-        }
-        keys
-    }
-
-    /// The single attributes that one stands for.
-    fn sources<'r>(&'r self, attribute: &'r Attribute, sources: &mut Vec<&'r Attribute>) {
-        match attribute {
-            Attribute::Fingerprint => {}
-            Attribute::Identity(index) => {
-                let alternatives = self.identify.identities.get(*index);
-                for alternative in alternatives.into_iter().flatten() {
-                    if let [only] = &alternative[..] {
-                        self.sources(only, sources);
-                    }
-                }
-            }
-            _ => sources.push(attribute),
-        }
+    fn parts<'r>(&'r self, sources: &'r [Attribute], key: &'r [u8]) -> Option<Parts<'r>> {
+        sources.iter().zip(values(key)).map(|(source, value)| self.part(source, value)).collect()
     }
 
     fn part<'r>(&self, source: &'r Attribute, value: &'r [u8]) -> Option<Part<'r>> {
@@ -72,8 +31,7 @@ impl Rules {
         }
         let text = str::from_utf8(value).ok()?;
         let address: IpAddr = text.split('/').next()?.parse().ok()?;
-        let group = self.identify.proxies.group(address);
-        (group.to_string() == text).then_some(Part { source, value: Value::Address(group) })
+        Some(Part { source, value: Value::Address(self.identify.proxies.group(address)) })
     }
 }
 
@@ -97,7 +55,7 @@ impl Rule {
     }
 }
 
-/// The values of a key, as `Overrides::key` puts them together.
+/// The values of a key, as `Overrides::add` puts them together.
 fn values(mut key: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = key.split_first_chunk::<4>()?;
@@ -122,24 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_be_from_any_source() {
+    fn a_value_may_be_from_any_source_but_an_address_is_one() {
         let keys = keys(
             "{ identify: { client: [header:x-api-key, [ip, path]], who: [client, 'query:id', ip] },
                rules: [{ name: r, key: who, limit: 1/s,
                          overrides: { acme: 2/s, '192.0.2.1': 2/s, '2001:db8::1': 2/s } }] }",
         );
-        let expected = [
-            "header:x-api-key=192.0.2.1",
-            "header:x-api-key=2001:db8::/64",
-            "header:x-api-key=2001:db8::1",
-            "header:x-api-key=acme",
-            "ip=192.0.2.1",
-            "ip=2001:db8::/64",
-            "query:id=192.0.2.1",
-            "query:id=2001:db8::/64",
-            "query:id=2001:db8::1",
-            "query:id=acme",
-        ];
+        let expected =
+            ["header:x-api-key=acme", "ip=192.0.2.1", "ip=2001:db8::/64", "query:id=acme"];
         assert_eq!(keys, expected);
     }
 
@@ -156,7 +104,7 @@ mod tests {
                 "rules: [{ name: r, key: fingerprint, limit: 1/s,
                            overrides: [{ key: [192.0.2.1, GET, /x, curl], limit: 2/s }] }]"
             ),
-            [] as [&str; 0]
+            ["ip=192.0.2.1 method=GET path=/x header:user-agent=curl"]
         );
     }
 }

@@ -131,8 +131,17 @@ pub(crate) enum When {
 /// Quotas of single keys.
 #[derive(Debug, Default)]
 pub(crate) struct Overrides {
-    /// Key values to the place of a variant.
-    pub(crate) by_key: HashMap<Box<[u8]>, usize, RandomState>,
+    /// By the values of the key.
+    pub(crate) by_values: HashMap<Box<[u8]>, Vec<Overridden>, RandomState>,
+}
+
+/// A key with a quota of its own. Where its values are from is a part of who somebody is: whoever
+/// sends the name of another in a header is not that other.
+#[derive(Debug)]
+pub(crate) struct Overridden {
+    pub(crate) sources: Vec<Attribute>,
+    /// The place of its variant.
+    pub(crate) variant: usize,
 }
 
 impl Rule {
@@ -208,7 +217,7 @@ impl Limit {
 
 impl Overrides {
     pub(crate) fn of(&self, parts: &[Part<'_>]) -> Option<usize> {
-        if self.by_key.is_empty() {
+        if self.by_values.is_empty() {
             return None;
         }
         let mut key: SmallVec<[u8; 128]> = SmallVec::new();
@@ -219,14 +228,20 @@ impl Overrides {
                 Value::Missing => return None,
             }
         }
-        self.by_key.get(&key[..]).copied()
+        let is_it = |known: &&Overridden| known.sources.iter().eq(parts.iter().map(|it| it.source));
+        self.by_values.get(&key[..])?.iter().find(is_it).map(|known| known.variant)
     }
 
-    /// The key of these values, as it is looked up.
-    pub(crate) fn key<'v>(values: impl IntoIterator<Item = &'v str>) -> Box<[u8]> {
+    /// Gives a key a variant; `false` if it has one.
+    pub(crate) fn add(&mut self, sources: &[Attribute], values: &[String], variant: usize) -> bool {
         let mut key: SmallVec<[u8; 128]> = SmallVec::new();
-        values.into_iter().for_each(|value| add(&mut key, value.as_bytes()));
-        key.into_vec().into()
+        values.iter().for_each(|value| add(&mut key, value.as_bytes()));
+        let known = self.by_values.entry(key.into_vec().into()).or_default();
+        if known.iter().any(|known| known.sources == sources) {
+            return false;
+        }
+        known.push(Overridden { sources: sources.to_vec(), variant });
+        true
     }
 }
 

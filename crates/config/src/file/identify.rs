@@ -65,6 +65,7 @@ impl Reading<'_> {
             self.sizes.push(size);
             read.identities.push(alternatives);
         }
+        self.made_of.clone_from(&read.identities);
         read.proxies = self.read_proxies(entries);
         self.proxies = read.proxies.clone();
         self.read_tiers(tiers);

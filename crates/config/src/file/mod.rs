@@ -13,6 +13,7 @@ mod rule;
 mod share;
 mod tables;
 mod tiers;
+mod ways;
 
 use crate::address::Proxies;
 use crate::identify::Tiers;
@@ -41,6 +42,8 @@ pub(crate) struct Reading<'o> {
     has_tiers: bool,
     /// How much each identity is made of.
     sizes: Vec<identify::Size>,
+    /// Of what.
+    made_of: Vec<Vec<crate::identify::Alternative>>,
     proxies: Proxies,
     defaults: Defaults,
     /// The names of rules, and where each stands.
@@ -74,6 +77,7 @@ impl<'o> Reading<'o> {
             has_tokens: false,
             has_tiers: false,
             sizes: Vec::new(),
+            made_of: Vec::new(),
             proxies: Proxies::default(),
             defaults: Defaults { without_store: None, nodes: 1 },
             names: std::collections::HashMap::new(),

@@ -1,13 +1,16 @@
 //! Quotas by tier, and those of single keys.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+
+use ipnet::IpNet;
 
 use super::Reading;
 use super::limits::Measures;
 use super::rule::is_map;
 use super::tables::OVERRIDE;
+use super::ways::{NamedKey, WAYS_MAX, Way};
 use crate::attribute::Attribute;
-use crate::facts::plain_host;
 use crate::misread::quoted;
 use crate::problem::Span;
 use crate::read::Fields;
@@ -99,12 +102,18 @@ impl Reading<'_> {
             problem.help("say whom it counts with `key`");
             return overrides;
         }
+        let Some(ways) = self.ways(key) else {
+            let message = format!("the key can be made of its parts in more than {WAYS_MAX} ways");
+            let problem = self.problems.error(node.at, message);
+            problem.help("give single clients a rule of their own");
+            return overrides;
+        };
         if is_map(node) {
             for entry in node.map("overrides", &mut self.problems).unwrap_or_default() {
                 let quota = self.read_quota(&entry.node, None, measures);
                 let values = [entry.name.clone()];
                 let Some(quota) = quota else { continue };
-                self.override_one(&mut overrides, (&values, entry.name_at), key, variants, quota);
+                self.override_one(&mut overrides, (&values, entry.name_at), &ways, variants, quota);
             }
             return overrides;
         }
@@ -123,7 +132,7 @@ impl Reading<'_> {
                 .collect();
             let quota = self.read_quota(limit, fields.get("burst"), measures);
             let Some(quota) = quota else { continue };
-            self.override_one(&mut overrides, (&values, named.at), key, variants, quota);
+            self.override_one(&mut overrides, (&values, named.at), &ways, variants, quota);
         }
         overrides
     }
@@ -132,29 +141,21 @@ impl Reading<'_> {
         &mut self,
         overrides: &mut Overrides,
         (values, at): (&[String], Span),
-        key: &[Attribute],
+        ways: &[Way],
         variants: &mut Vec<Variant>,
-        quota: crate::rule::Quotas,
+        quota: Quotas,
     ) {
-        let size = self.size_of_all(key);
-        if !size.parts().contains(&values.len()) {
-            let counts: Vec<String> = size.parts().iter().map(ToString::to_string).collect();
-            let parts = if counts == ["1"] { "part" } else { "parts" };
-            let message =
-                format!("the key has {} {parts}, not {}", counts.join(" or "), values.len());
-            let problem = self.problems.error(at, message);
-            problem.help("write `- { key: [first, second], limit: 5000/min }`");
-            return;
+        let fitting: Vec<&Way> = ways.iter().filter(|way| way.len() == values.len()).collect();
+        if fitting.is_empty() {
+            return self.wrong_number_of_parts(ways, values.len(), at);
         }
-        let plain: Vec<String> =
-            values.iter().enumerate().map(|(at, value)| self.plain(key, at, value)).collect();
-        let mut known = vec![Overrides::key(plain.iter().map(String::as_str))];
-        if plain != values {
-            // An identity may also be a text that only looks like an address.
-            known.push(Overrides::key(values.iter().map(String::as_str)));
+        let keys = self.keys_named(&fitting, values);
+        if keys.is_empty() {
+            return self.nobody_has(values, at);
         }
-        for known in known {
-            if overrides.by_key.insert(known, variants.len()).is_some() {
+        self.warn_of_doubt(&keys, values, at);
+        for (sources, values) in &keys {
+            if !overrides.add(sources, values, variants.len()) {
                 let message = format!("{} has an override already", quoted(&values.join(" ")));
                 self.problems.error(at, message).help("leave one of them out");
                 return;
@@ -163,18 +164,49 @@ impl Reading<'_> {
         variants.push(Variant { id: id_of(values).into(), quota });
     }
 
-    /// A value of a key as requests have it: the network of an address, a host in lower case.
-    fn plain(&self, key: &[Attribute], at: usize, value: &str) -> String {
-        let attribute = if let [only] = key { Some(only) } else { key.get(at) };
-        match (attribute, value.parse()) {
-            (
-                Some(Attribute::Ip | Attribute::Identity(_) | Attribute::Fingerprint),
-                Ok(address),
-            ) => self.proxies.group(address).to_string(),
-            (Some(Attribute::Host), _) => plain_host(value),
-            _ => value.to_owned(),
+    fn wrong_number_of_parts(&mut self, ways: &[Way], found: usize, at: Span) {
+        let counts: BTreeSet<usize> = ways.iter().map(Vec::len).collect();
+        let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
+        let parts = if counts == ["1"] { "part" } else { "parts" };
+        let message = format!("the key has {} {parts}, not {found}", counts.join(" or "));
+        let problem = self.problems.error(at, message);
+        problem.help("write `- { key: [first, second], limit: 5000/min }`");
+    }
+
+    fn nobody_has(&mut self, values: &[String], at: Span) {
+        let message = format!("nobody can have the key {}", quoted(&values.join(" ")));
+        let problem = self.problems.error(at, message);
+        let network = values.iter().find(|value| value.parse::<IpNet>().is_ok());
+        problem.help(match network {
+            Some(network) => format!(
+                "an override is for one client: for a network, write a rule with \
+                 `match: {{ ip: {network} }}`"
+            ),
+            None => "where the key is an address, write one".to_owned(),
+        });
+    }
+
+    /// A name that an application vouches for may be sent by anybody in a header that may also be
+    /// the key.
+    fn warn_of_doubt(&mut self, keys: &[NamedKey], values: &[String], at: Span) {
+        for (place, value) in values.iter().enumerate() {
+            let mut sources = keys.iter().filter_map(|(way, _)| way.get(place));
+            let sure = sources.clone().find(|it| is_vouched_for(it));
+            let unsure = sources.find(|it| !is_vouched_for(it));
+            if let (Some(sure), Some(unsure)) = (sure, unsure) {
+                let value = crate::problem::shortened(value);
+                let message =
+                    format!("`{value}` may also be from {unsure}, which anybody can send");
+                let problem = self.problems.warn(at, message);
+                problem.help(format!("write `{sure}={value}` if that is who you mean"));
+                return;
+            }
         }
     }
+}
+
+fn is_vouched_for(source: &Attribute) -> bool {
+    matches!(source, Attribute::Claim(_) | Attribute::Given(_) | Attribute::Ip)
 }
 
 /// Tells the override from others: no two lists of values have the same.
