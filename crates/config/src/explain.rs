@@ -61,15 +61,14 @@ impl Rules {
         let mut ended_by: Option<&str> = None;
         let mut explained = Vec::with_capacity(self.list.len());
         for (number, rule) in self.list.iter().enumerate() {
-            let does = if let Some(by) = ended_by {
-                Does::IsOutOfReach { by }
-            } else if let Some(condition) = rule.matcher.why_not(facts) {
-                Does::IsNotForIt { why: self.why(condition, facts) }
-            } else {
-                self.does(number, facts, route_cost)
+            let is_sure = rule.matcher.reading(facts).is_some_and(|(_, is_sure)| is_sure);
+            let does = match ended_by {
+                Some(by) => Does::IsOutOfReach { by },
+                None => self.does(number, facts, route_cost),
             };
             let matches = !matches!(does, Does::IsNotForIt { .. } | Does::IsOutOfReach { .. });
-            let ends = matches!(does, Does::Blocks | Does::LetsPass) || (matches && rule.is_last);
+            let ends = matches!(does, Does::Blocks | Does::LetsPass)
+                || (matches && rule.is_last && is_sure);
             if ends && ended_by.is_none() {
                 ended_by = Some(&rule.name);
             }
@@ -124,7 +123,14 @@ impl Rules {
         route_cost: Option<&Cost>,
     ) -> Does<'f> {
         let (rule, mut last) = (&self.list[number], LastKey::default());
+        let Some((facts, is_sure)) = rule.matcher.reading(facts) else {
+            let why = rule.matcher.why_not(facts).map(|condition| self.why(condition, facts));
+            return Does::IsNotForIt { why: why.unwrap_or_default() };
+        };
         match self.turn(number, facts, route_cost, &mut last) {
+            Turn::Unlimited if !is_sure => {
+                Does::IsNotForIt { why: "only one way to read the dots in its path is".to_owned() }
+            }
             Turn::Blocks => Does::Blocks,
             Turn::Charges(asks) => Does::Counts(Planned { asks, key: last.into_parts() }),
             Turn::Misses => {

@@ -32,6 +32,8 @@ pub struct Facts<'r, 'a> {
     group: OnceCell<Option<Group>>,
     claims: OnceCell<Option<Claims>>,
     tier: OnceCell<usize>,
+    /// The same request by another reading of its path: see [`Facts::literal`].
+    literal: Option<Box<Facts<'r, 'a>>>,
 }
 
 /// A part of a key: an attribute and its value.
@@ -60,9 +62,26 @@ pub type Parts<'f> = SmallVec<[Part<'f>; 2]>;
 impl<'r, 'a> Facts<'r, 'a> {
     pub(crate) fn new(identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
         let path = Normal::new(request.path());
+        let literal = path.has_dots().then(|| {
+            let path = Normal::literal(request.path());
+            Box::new(Facts::by(path, identify, request, now))
+        });
+        Facts { literal, ..Facts::by(path, identify, request, now) }
+    }
+
+    #[inline]
+    fn by(path: Normal<'a>, identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
         let (client, group) = (OnceCell::new(), OnceCell::new());
         let (claims, tier) = (OnceCell::new(), OnceCell::new());
-        Facts { identify, request, path, now, client, group, claims, tier }
+        Facts { identify, request, path, now, client, group, claims, tier, literal: None }
+    }
+
+    /// The same request with a path in which `.` and `..` are names like others, if it has any.
+    ///
+    /// Some applications follow them, and some route by what was sent. Rules are for a request if
+    /// either reading says so, and let it pass only if both do.
+    pub(crate) fn literal(&self) -> Option<&Facts<'r, 'a>> {
+        self.literal.as_deref()
     }
 
     /// When it came.

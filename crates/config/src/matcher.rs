@@ -48,6 +48,19 @@ impl Matcher {
         self.any.iter().any(|all| all.holds(facts))
     }
 
+    /// By which reading of its path a request matches, and whether by every one; see
+    /// [`Facts::literal`].
+    pub(crate) fn reading<'f, 'r, 'a>(
+        &self,
+        facts: &'f Facts<'r, 'a>,
+    ) -> Option<(&'f Facts<'r, 'a>, bool)> {
+        let literal = facts.literal();
+        if self.matches(facts) {
+            return Some((facts, literal.is_none_or(|literal| self.matches(literal))));
+        }
+        literal.filter(|literal| self.matches(literal)).map(|literal| (literal, false))
+    }
+
     /// The first condition that keeps a request out; of the last alternative, if there are several.
     pub(crate) fn why_not(&self, facts: &Facts<'_, '_>) -> Option<&Condition> {
         let mut why = None;

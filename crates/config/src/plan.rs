@@ -122,9 +122,9 @@ impl Rules {
         for candidate in self.index.candidates(facts) {
             let number = candidate as usize;
             let rule = &self.list[number];
-            if !self.index.confirms(candidate, &rule.matcher, facts) {
+            let Some((facts, is_sure)) = self.index.reading(candidate, &rule.matcher, facts) else {
                 continue;
-            }
+            };
             match self.turn(number, facts, route_cost, &mut last) {
                 Turn::Charges(asks) => {
                     if !asks.is_shadow {
@@ -133,13 +133,14 @@ impl Rules {
                     each(asks, last.who());
                 }
                 Turn::Misses | Turn::NoLimit { .. } => {}
+                Turn::Unlimited if !is_sure => {}
                 turn @ (Turn::Blocks | Turn::Unlimited) => {
                     let blocks = matches!(turn, Turn::Blocks);
                     outline.stopped = Some(Stopped { rule, number, blocks });
                     break;
                 }
             }
-            if rule.is_last {
+            if rule.is_last && is_sure {
                 break;
             }
         }
@@ -188,8 +189,14 @@ impl Rules {
             return None;
         }
         let index = &self.costs_index;
-        let is_for = |at: &u32| index.confirms(*at, &self.costs[*at as usize].0, facts);
-        index.candidates(facts).into_iter().find(is_for).map(|at| at as usize)
+        let first = |facts: &Facts<'_, '_>| {
+            let is_for = |at: &u32| index.confirms(*at, &self.costs[*at as usize].0, facts);
+            index.candidates_by(facts).into_iter().find(is_for).map(|at| at as usize)
+        };
+        let Some(literal) = facts.literal() else { return first(facts) };
+        // By one reading or the other: whichever is dearer.
+        let cost = |at: &usize| self.costs[*at].1.at_request(facts);
+        first(facts).into_iter().chain(first(literal)).max_by_key(cost)
     }
 }
 

@@ -119,7 +119,10 @@ impl Share {
     }
 
     fn class(&self, facts: &Facts<'_, '_>) -> Class {
-        let found = self.classes.iter().find(|(_, matcher)| matcher.matches(facts));
+        let found = self
+            .classes
+            .iter()
+            .find(|(_, matcher)| matcher.reading(facts).is_some_and(|(_, is_sure)| is_sure));
         found.map_or(Class::Normal, |(class, _)| *class)
     }
 }
@@ -159,7 +162,7 @@ impl Rules {
         route_cost: Option<usize>,
     ) -> Option<Sharing<'f>> {
         let mut shares = self.shares.iter().enumerate();
-        let (number, share) = shares.find(|(_, share)| share.matcher.matches(facts))?;
+        let (number, share) = shares.find(|(_, share)| share.matcher.reading(facts).is_some())?;
         let route_cost = route_cost.and_then(|number| self.costs.get(number)).map(|(_, cost)| cost);
         let given = || facts.request.cost().unwrap_or(1);
         let cost = route_cost.map_or_else(given, |cost| cost.at_request(facts));

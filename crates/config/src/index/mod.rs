@@ -94,6 +94,21 @@ impl Index {
         }
     }
 
+    /// By which reading of its path a rule that was found is for the request, and whether by every
+    /// one; see [`Facts::literal`].
+    #[inline]
+    pub(crate) fn reading<'f, 'r, 'a>(
+        &self,
+        rule: RuleNumber,
+        matcher: &Matcher,
+        facts: &'f Facts<'r, 'a>,
+    ) -> Option<(&'f Facts<'r, 'a>, bool)> {
+        match facts.literal() {
+            None => self.confirms(rule, matcher, facts).then_some((facts, true)),
+            Some(_) => matcher.reading(facts),
+        }
+    }
+
     /// Puts an alternative where it will be found. Says which of its conditions is proved then, by
     /// its place.
     fn put<'m>(
@@ -145,8 +160,19 @@ impl Index {
         }
     }
 
-    /// The rules that may be for a request, each once, in order.
+    /// The rules that may be for a request by any reading of its path, each once, in order.
+    #[inline]
     pub(crate) fn candidates(&self, facts: &Facts<'_, '_>) -> Candidates {
+        let mut found = self.candidates_by(facts);
+        if let Some(literal) = facts.literal() {
+            found.extend(self.candidates_by(literal));
+            put_in_order(&mut found);
+        }
+        found
+    }
+
+    /// The same by one reading.
+    pub(crate) fn candidates_by(&self, facts: &Facts<'_, '_>) -> Candidates {
         let mut found = Candidates::new();
         put(&self.always, &mut found);
         self.paths.find(&facts.path, &mut found);

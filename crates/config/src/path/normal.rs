@@ -11,6 +11,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Normal<'a> {
     path: Cow<'a, str>,
+    has_dots: bool,
 }
 
 impl<'a> Normal<'a> {
@@ -21,10 +22,24 @@ impl<'a> Normal<'a> {
     pub(crate) fn new(path: &'a str) -> Normal<'a> {
         let segments = path.strip_prefix('/');
         if segments.is_some_and(|segments| segments.is_empty() || is_plain(segments)) {
-            return Normal { path: Cow::Borrowed(path) };
+            return Normal { path: Cow::Borrowed(path), has_dots: false };
         }
-        let plain = resolved(&decoded(path));
-        Normal { path: if plain == path { Cow::Borrowed(path) } else { Cow::Owned(plain) } }
+        let decoded = decoded(path);
+        let plain = resolved(&decoded, Dots::Followed);
+        let path = if plain == path { Cow::Borrowed(path) } else { Cow::Owned(plain) };
+        Normal { path, has_dots: decoded.split('/').any(is_dots) }
+    }
+
+    /// The same, but `.` and `..` are names like others, as they are for applications that do not
+    /// know better.
+    pub(crate) fn literal(path: &str) -> Normal<'static> {
+        let path = Cow::Owned(resolved(&decoded(path), Dots::Kept));
+        Normal { path, has_dots: false }
+    }
+
+    /// Whether it led through `.` or `..`, which applications read in one way or another.
+    pub(crate) fn has_dots(&self) -> bool {
+        self.has_dots
     }
 
     /// The whole of it.
@@ -72,18 +87,30 @@ impl DoubleEndedIterator for Segments<'_> {
     }
 }
 
+/// What becomes of `.` and `..`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Dots {
+    Followed,
+    Kept,
+}
+
+fn is_dots(segment: &str) -> bool {
+    matches!(segment, "." | "..")
+}
+
 fn is_plain(segments: &str) -> bool {
-    let odd = |segment: &str| matches!(segment, "" | "." | "..");
+    let odd = |segment: &str| segment.is_empty() || is_dots(segment);
     !segments.bytes().any(|byte| byte == b'%') && !Segments { rest: Some(segments) }.any(odd)
 }
 
-/// Without empty segments and dots.
-fn resolved(path: &str) -> String {
+/// Without empty segments, and without dots if they are followed.
+fn resolved(path: &str, dots: Dots) -> String {
     let mut plain = String::with_capacity(path.len().saturating_add(1));
     for segment in path.split('/') {
         match segment {
-            "" | "." => {}
-            ".." => plain.truncate(plain.rfind('/').unwrap_or(0)),
+            "" => {}
+            "." if dots == Dots::Followed => {}
+            ".." if dots == Dots::Followed => plain.truncate(plain.rfind('/').unwrap_or(0)),
             _ => {
                 plain.push('/');
                 plain.push_str(segment);
