@@ -84,8 +84,8 @@ pub enum WithoutStore {
 /// What a rule counts, as HTTP clients are told.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Unit {
-    /// Bytes of content.
-    Bytes,
+    /// Bytes of content, in units that go by this word: `B`, or `kB`.
+    Bytes(&'static str),
     /// Requests that are under way.
     InFlight,
     /// Something that the file has a word for.

@@ -123,6 +123,13 @@ impl Charged {
 }
 
 impl Judged {
+    /// How many more requests like this one would pass: limits that count different things, such
+    /// as requests and bytes, can be compared by that.
+    fn requests_left(&self) -> u32 {
+        let remaining = self.decision.remaining;
+        if self.cost <= 1 { remaining } else { remaining / self.cost }
+    }
+
     /// What the limit said, for another request that it was asked for at the same time.
     pub(crate) fn shared(&self, cost: u32, is_open: bool) -> Judged {
         let charged = self.charged.nothing();
@@ -200,7 +207,7 @@ impl Admission {
     /// The limit that speaks for all.
     pub(crate) fn closest(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
         let enforced = self.each.iter().filter(|judged| !judged.is_shadow && wanted(judged));
-        enforced.min_by_key(|it| (it.decision.verdict != self.verdict, it.decision.remaining))
+        enforced.min_by_key(|it| (it.decision.verdict != self.verdict, it.requests_left()))
     }
 
     pub(crate) fn answer(&self, judged: &Judged) -> Answer<'_> {

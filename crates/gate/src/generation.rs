@@ -337,7 +337,11 @@ fn listed(rule: &Rule, name: &str, limit: u32, window: Span) -> Box<str> {
     let seconds = window.get().div_ceil(1_000_000).max(1);
     let mut listed = format!("{SEPARATOR}\"{name}\";q={limit};w={seconds}");
     match rule.unit() {
-        Unit::Bytes => listed.push_str(";qu=\"content-bytes\""),
+        Unit::Bytes("B") => listed.push_str(";qu=\"content-bytes\""),
+        // The draft has no word for more of them at once.
+        Unit::Bytes(word) => {
+            let _ = write!(listed, ";qu=\"{word}\"");
+        }
         Unit::InFlight => listed.push_str(";qu=\"concurrent-requests\""),
         Unit::Named(word)
             if word.chars().all(|it| matches!(it, ' '..='~') && !"\"\\".contains(it)) =>

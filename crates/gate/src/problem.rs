@@ -40,7 +40,8 @@ impl Admission {
         put("title", json!(title));
         put("status", json!(self.status()));
         put("detail", json!(self.message()));
-        let mut names: Vec<String> = self.violated().map(|answer| answer.name()).collect();
+        let told = self.violated().filter(|answer| answer.is_shown);
+        let mut names: Vec<String> = told.map(|answer| answer.name()).collect();
         names.dedup();
         if !names.is_empty() {
             put("violated-policies", json!(names));

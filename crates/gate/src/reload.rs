@@ -2,9 +2,10 @@
 //!
 //! Looking is simpler than being told: it works on every file system, through symlinks and in
 //! mounted folders, and a file that is written in place, renamed over, or swapped by a symlink is
-//! the same to it. Only what looks different is read. A policy that is wrong, or half written,
-//! never replaces one that is right; it is read again until it is right, since what it lacks may be
-//! in a file that nobody knows of yet.
+//! the same to it. Only what looks different is read, once it looks the same twice: what is being
+//! written in place is left to be finished, since the half of a policy may be one as well. A policy
+//! that is wrong never replaces one that is right; it is read again until it is right, since what
+//! it lacks may be in a file that nobody knows of yet.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,7 @@ use tidegate_config::{LoadError, Loaded, Rules};
 use crate::gate::Gate;
 use crate::stamp::Stamp;
 
-/// How long it takes to see a change; reading it comes on top.
+/// How often it is looked at. A change is seen twice before it is read.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How often files are read after a change although they look the same: one that is written twice
@@ -172,6 +173,7 @@ impl<Read, Put> Watcher<Read, Put> {
         Put: Fn(T) -> Reloaded,
     {
         let mut read_again = READ_AGAIN;
+        let mut settling = None;
         while self.stop.is_on_after(LOOK_EVERY) {
             each();
             let is_asked = self.asked.swap(false, Ordering::Relaxed);
@@ -180,6 +182,9 @@ impl<Read, Put> Watcher<Read, Put> {
             let is_new = look != self.seen || is_asked;
             if is_new {
                 read_again = READ_AGAIN;
+                if !is_asked && settling.replace(look.clone()).as_ref() != Some(&look) {
+                    continue;
+                }
             } else if matches!(self.last, Reloaded::Done { .. }) {
                 continue;
             }

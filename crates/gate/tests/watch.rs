@@ -7,6 +7,7 @@
 mod stand;
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -95,6 +96,33 @@ fn a_file_that_is_written_in_place_or_renamed_over() {
         folder.write("policy.yaml", &policy(&last));
         watched.becomes("same size, twice", &[&last]);
     }
+}
+
+/// The half of a policy is often one as well, and would let pass whatever the other half limits.
+#[test]
+fn a_file_that_is_being_written_is_left_to_be_finished() {
+    let folder = Folder::new();
+    let whole = |turn: u32| {
+        let rule = |name: &str| format!("  - {{ name: {name}, limit: {}/min }}\n", turn + 1);
+        ["rules:\n".to_owned() + &rule("first"), rule("last")]
+    };
+    let path = folder.write("policy.yaml", &whole(0).concat());
+    let watched = Watched::new(&path);
+    let gate = watched.gate.clone();
+    let mut halves = 0;
+    for turn in 1..60 {
+        let mut file = fs::File::create(&path).unwrap();
+        let [first, last] = whole(turn);
+        file.write_all(first.as_bytes()).unwrap();
+        // Whoever looks now sees the half.
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(15));
+            halves += u32::from(gate.rules().rules().len() < 2);
+        }
+        file.write_all(last.as_bytes()).unwrap();
+    }
+    assert_eq!(halves, 0, "a half was in force");
+    watched.becomes("finished", &["first", "last"]);
 }
 
 #[test]

@@ -163,7 +163,8 @@ fn named<'a>(limit: &tidegate_gate::Answer<'a>) -> Cow<'a, str> {
 
 fn unit_name(unit: &Unit) -> &str {
     match unit {
-        Unit::Bytes => "bytes",
+        Unit::Bytes("B") => "bytes",
+        Unit::Bytes(word) => word,
         Unit::InFlight => "in-flight",
         Unit::Named(name) => name,
         Unit::Requests => "requests",

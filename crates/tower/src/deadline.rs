@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use http::{Extensions, HeaderMap, HeaderName};
+use http::{Extensions, HeaderMap, HeaderName, Method};
 use tidegate_core::Span;
+
+use crate::grpc;
 
 /// How long the caller of a request waits; put it into the request's extensions. A request that
 /// would have to be held back for longer is refused at once, and charged nothing.
@@ -13,10 +15,11 @@ pub struct Deadline(pub Duration);
 /// Read once: as a text it would be read for every request.
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// The shorter of what the extensions and `grpc-timeout` say.
-pub(crate) fn of(headers: &HeaderMap, extensions: &Extensions) -> Option<Span> {
+/// The shorter of what the extensions and, for a call of gRPC, `grpc-timeout` say.
+pub(crate) fn of(method: &Method, headers: &HeaderMap, extensions: &Extensions) -> Option<Span> {
     let given = extensions.get::<Deadline>().map(|deadline| Span::from(deadline.0));
-    let said = headers.get(GRPC_TIMEOUT).and_then(|value| grpc_timeout(value.as_bytes()));
+    let said = headers.get(GRPC_TIMEOUT).filter(|_| grpc::media_type(method, headers).is_some());
+    let said = said.and_then(|value| grpc_timeout(value.as_bytes()));
     match (given, said) {
         (Some(given), Some(said)) => Some(given.min(said)),
         (given, said) => given.or(said),
@@ -61,10 +64,13 @@ mod tests {
     #[test]
     fn the_shorter_one_counts() {
         let (mut headers, mut extensions) = (HeaderMap::new(), Extensions::new());
-        assert_eq!(of(&headers, &extensions), None);
-        headers.insert("grpc-timeout", http::HeaderValue::from_static("2S"));
-        assert_eq!(of(&headers, &extensions), Some(Span::from_secs(2)));
+        let (post, value) = (Method::POST, http::HeaderValue::from_static);
+        headers.insert("grpc-timeout", value("2S"));
+        assert_eq!(of(&post, &headers, &extensions), None);
+        headers.insert("content-type", value("application/grpc"));
+        assert_eq!(of(&post, &headers, &extensions), Some(Span::from_secs(2)));
+        assert_eq!(of(&Method::GET, &headers, &extensions), None);
         extensions.insert(Deadline(Duration::from_secs(1)));
-        assert_eq!(of(&headers, &extensions), Some(Span::from_secs(1)));
+        assert_eq!(of(&post, &headers, &extensions), Some(Span::from_secs(1)));
     }
 }

@@ -96,7 +96,8 @@ where
         request: Request<B>,
     ) -> Self {
         if admission.delay().is_some()
-            && let Some(deadline) = deadline::of(request.headers(), request.extensions())
+            && let Some(deadline) =
+                deadline::of(request.method(), request.headers(), request.extensions())
         {
             admission = Box::new(admission.within(deadline));
         }

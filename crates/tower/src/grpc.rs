@@ -1,5 +1,6 @@
 //! Refusals as gRPC tells them: HTTP says 200, and the status is in a trailer that comes first.
 
+use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::Verdict;
 use tidegate_gate::{Admission, Reason};
@@ -11,9 +12,10 @@ const RESOURCE_EXHAUSTED: &str = "8";
 /// `UNAVAILABLE`
 const UNAVAILABLE: &str = "14";
 
-/// Whether a request is a call of gRPC; if so, the media type of its answer.
-pub(crate) fn media_type(headers: &HeaderMap) -> Option<HeaderValue> {
-    let asked = headers.get(header::CONTENT_TYPE)?;
+/// Whether a request is a call of gRPC; if so, the media type of its answer. Only a `POST` is one:
+/// whoever says so of a `GET` would get a refusal that looks like a success, for caches to keep.
+pub(crate) fn media_type(method: &Method, headers: &HeaderMap) -> Option<HeaderValue> {
+    let asked = headers.get(header::CONTENT_TYPE).filter(|_| *method == Method::POST)?;
     let rest = asked.as_bytes().strip_prefix(b"application/grpc")?;
     match rest.first() {
         None | Some(b'+' | b';' | b' ') => Some(HeaderValue::from_static("application/grpc")),
@@ -78,7 +80,8 @@ mod tests {
     fn check(asked: &'static str, answered: Option<&str>) {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static(asked));
-        let found = media_type(&headers);
+        assert_eq!(media_type(&Method::GET, &headers), None);
+        let found = media_type(&Method::POST, &headers);
         assert_eq!(found.as_ref().and_then(|it| it.to_str().ok()), answered, "{asked}");
     }
 

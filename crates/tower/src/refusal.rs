@@ -80,7 +80,7 @@ impl<'a> Refusal<'a> {
 
 /// The response to a request that is refused.
 pub(crate) fn respond(shared: &Shared, admission: &Admission, seen: Seen<'_>) -> Response<Bytes> {
-    if let Some(media_type) = grpc::media_type(seen.headers) {
+    if let Some(media_type) = grpc::media_type(seen.method, seen.headers) {
         let mut response = Response::new(Bytes::new());
         grpc::write(admission, media_type, response.headers_mut());
         fields::write(admission, response.headers_mut(), Wins::Ours);
@@ -91,8 +91,9 @@ pub(crate) fn respond(shared: &Shared, admission: &Admission, seen: Seen<'_>) ->
     let mut response = replaced.unwrap_or_else(|| refusal.response());
     fields::write(admission, response.headers_mut(), Wins::Theirs);
     if seen.method == Method::HEAD {
-        // Its length would be that of the body which it does not have.
-        *response.body_mut() = Bytes::new();
+        // It tells the length of the body that a `GET` would have, and has none.
+        let body = std::mem::take(response.body_mut());
+        response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
     response
 }

@@ -92,7 +92,7 @@ impl Request for Seen<'_> {
     }
 
     fn patience(&self) -> Option<Span> {
-        deadline::of(self.headers, self.extensions)
+        deadline::of(self.method, self.headers, self.extensions)
     }
 }
 

@@ -167,7 +167,7 @@ fn without_a_turn_in_time_the_service_is_at_its_limit() {
     let problem: serde_json::Value = serde_json::from_str(&text(refused.into_body())).unwrap();
     assert_eq!((&problem["error"], &problem["status"]), (&"crowded".into(), &503.into()));
     // One with less patience than the share goes when its time is over.
-    let call = with(request("/"), "grpc-timeout", b"100m");
+    let call = with(request("POST /"), "grpc-timeout", b"100m");
     let mut grpc = Box::pin(service.call(with(call, "content-type", b"application/grpc")));
     assert!(poll(&mut grpc).is_pending());
     clock.advance(tidegate_core::Span::from_millis(101));

@@ -95,7 +95,7 @@ fn cells(counts: &Counts) -> [String; 5] {
     let window = spaced(counts.window);
     let limit = match &counts.unit {
         Unit::InFlight => format!("{limit} in flight"),
-        Unit::Bytes => format!("{limit} B in {window}"),
+        Unit::Bytes(word) => format!("{limit} {word} in {window}"),
         Unit::Named(word) => format!("{limit} {word} in {window}"),
         Unit::Requests => format!("{limit} in {window}"),
     };

@@ -80,6 +80,8 @@ fn runtime(threads: Option<u16>) -> std::io::Result<Runtime> {
 }
 
 async fn serve(args: &Args) -> Result<Ended> {
+    // From the start, and also where there is no policy to be read again: unheard, it would end us.
+    let _hangup = signal(SignalKind::hangup())?;
     let manual = (args.clock == ClockKind::Manual).then(|| Arc::new(ManualClock::new()));
     let gate = gate(args, manual.clone()).await?;
     let tokens = args.token_file.as_deref().map(Tokens::from_file).transpose()?;

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tidegate_testbed::{Resp, until};
+use tidegate_testbed::{Daemon, Http, Ready, Resp, until};
 
-use crate::stand::{CHECK, Door, SOON, Talk, Tidegate, connected, policy};
+use crate::stand::{CHECK, Door, SOON, Talk, Tidegate, command, connected, local, policy};
 
 const LIMIT: u32 = 1_000_000_000;
 const FLAGS: [&str; 6] = ["--clock", "manual", "--snapshot", "states", "--drain", "10s"];
@@ -50,6 +50,24 @@ fn pours_until_the_end(port: u16, asked: &AtomicU64) -> u64 {
         is_over.store(true, Ordering::Relaxed);
         passed
     })
+}
+
+/// Whoever asks for a policy to be read again, where there is none, ends nothing.
+#[test]
+fn a_server_without_a_policy_outlives_a_hangup() {
+    let mut builder = Daemon::builder().unwrap();
+    let http = builder.port().unwrap();
+    let mut command = command();
+    command.args(["--http", &local(http), "--grpc", "off", "--resp", "off"]);
+    let ready = Ready::Answers(http, "/readyz".to_owned());
+    let daemon = builder.start(command, ready).unwrap();
+    let pid = daemon.pid().expect("it runs").to_string();
+    for _ in 0..3 {
+        let sent = std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap();
+        assert!(sent.success());
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(Http::post(http, "/v1/check", "{}").unwrap().status, 200);
+    }
 }
 
 /// Stops a server under load; the answers at each door, and what was charged there.

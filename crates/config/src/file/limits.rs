@@ -171,7 +171,7 @@ impl Reading<'_> {
     fn amount(&mut self, at: Span, amount: &Amount, measures: &Measures) -> Option<u32> {
         let per_cell = u64::from(measures.per_cell);
         let cells = match (&amount.unit, &measures.unit) {
-            (quantity::Unit::Bytes, Unit::Bytes) => {
+            (quantity::Unit::Bytes, Unit::Bytes(_)) => {
                 if !amount.cells.is_multiple_of(per_cell) {
                     let message = format!("a limit of whole units of {per_cell} bytes is needed");
                     self.problems.error(at, message).help("round it, or choose a smaller `unit`");
@@ -188,7 +188,7 @@ impl Reading<'_> {
                 self.problems.error(at, message).help(format!("write `unit: {said}`"));
                 return None;
             }
-            (quantity::Unit::Named(said), Unit::Requests | Unit::Bytes | Unit::InFlight) => {
+            (quantity::Unit::Named(said), Unit::Requests | Unit::Bytes(_) | Unit::InFlight) => {
                 let message = format!("this rule does not count `{said}`");
                 self.problems.error(at, message).help(format!("write `unit: {said}`"));
                 return None;

@@ -71,16 +71,15 @@ impl Reading<'_> {
         let node = fields.get("unit");
         let word = node.and_then(|node| Some((node.text("unit", &mut self.problems)?, node.at)));
         let Some((word, at)) = word else {
-            let named = fields.get("limit").and_then(unit_of);
-            return (named.map_or(usual, |name| Unit::Named(name.into())), 1);
+            return (fields.get("limit").and_then(unit_of).unwrap_or(usual), 1);
         };
         match Some(word) {
             None | Some("requests") => (usual, 1),
-            Some("B" | "bytes") => (Unit::Bytes, 1),
-            Some("kB") => (Unit::Bytes, 1_000),
-            Some("KiB") => (Unit::Bytes, 1_024),
-            Some("MB") => (Unit::Bytes, 1_000_000),
-            Some("MiB") => (Unit::Bytes, 1 << 20),
+            Some("B" | "byte" | "bytes") => (Unit::Bytes("B"), 1),
+            Some("kB") => (Unit::Bytes("kB"), 1_000),
+            Some("KiB") => (Unit::Bytes("KiB"), 1_024),
+            Some("MB") => (Unit::Bytes("MB"), 1_000_000),
+            Some("MiB") => (Unit::Bytes("MiB"), 1 << 20),
             Some(word) => {
                 if let Err(misread) = quantity::unit_name(word) {
                     self.misread(at, misread);
@@ -91,8 +90,8 @@ impl Reading<'_> {
     }
 }
 
-/// What a limit says is counted, if it is neither requests nor bytes: the first that does.
-fn unit_of(node: &Node) -> Option<String> {
+/// What a limit says is counted, if that is not requests: the first that does.
+fn unit_of(node: &Node) -> Option<Unit> {
     let limit = match &node.value {
         Value::Map(entries) => return entries.iter().find_map(|entry| unit_of(&entry.node)),
         Value::Text(text) => quantity::limit(text).ok()?,
@@ -100,8 +99,9 @@ fn unit_of(node: &Node) -> Option<String> {
     };
     match limit {
         quantity::Limit::Rate { amount: quantity::Amount { unit, .. }, .. } => match unit {
-            quantity::Unit::Named(name) => Some(name),
-            quantity::Unit::Bytes | quantity::Unit::Requests => None,
+            quantity::Unit::Named(name) => Some(Unit::Named(name.into())),
+            quantity::Unit::Bytes => Some(Unit::Bytes("B")),
+            quantity::Unit::Requests => None,
         },
         _ => None,
     }

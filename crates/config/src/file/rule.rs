@@ -218,7 +218,7 @@ impl Reading<'_> {
             None => crate::rule::Overrides::default(),
         };
         let cost = fields.get("cost").and_then(|node| self.read_cost(node, measures.per_cell));
-        if cost.is_none() && measures.unit == Unit::Bytes {
+        if cost.is_none() && matches!(measures.unit, Unit::Bytes(_)) {
             let problem =
                 self.problems.error(fields.at_name(), "nothing says how many bytes a request has");
             problem.help("add `cost: { from: content-length }`");

@@ -1,7 +1,7 @@
 //! Several rules at once: all or nothing, shadow, costs, and rules that end the list.
 
 use tidegate_core::{Span, Verdict};
-use tidegate_gate::{Gate, Reason, Sample};
+use tidegate_gate::{Field, Gate, Reason, Sample};
 
 use crate::stand::{at, by, counts, gate, left, looks, passed, passes, retry_after, to};
 
@@ -25,6 +25,63 @@ fn a_request_passes_all_limits_or_is_charged_to_none() {
     assert_eq!((violated, refused.reason()), (vec!["per-client"], Reason::Judged));
     assert_eq!(looks(&gate, &to("GET /", "ada")), [4, 27, 18], "a refusal is free");
     assert_eq!(looks(&gate, &to("GET /export", "bob")), [10, 30, 18]);
+}
+
+/// How often a limit would let the request pass again says how close it is, not how many cells it
+/// has: they are bytes under one and requests under another.
+#[test]
+fn the_closest_limit_is_the_one_that_lets_the_fewest_requests_pass() {
+    let (gate, _clock) = gate(
+        "rules:
+          - { name: bytes, limit: 10kB/h, cost: 1000 }
+          - { name: requests, limit: 100/h }
+          - { name: hidden, limit: 11/h, headers: false }",
+    );
+    let request = Sample::new("GET /");
+    for left in (1..10).rev() {
+        let admission = gate.decide(&request);
+        assert_eq!(
+            (admission.decision().limit, admission.decision().remaining),
+            (10_000, left * 1_000)
+        );
+        let mut told = Vec::new();
+        admission.fields(|field, value| told.push((field, value.to_owned())));
+        assert!(told.contains(&(Field::XRemaining, (left * 1_000).to_string())), "{told:?}");
+    }
+}
+
+/// A quota in units of more than a byte is not told as one of bytes.
+#[test]
+fn units_of_many_bytes_are_told_by_their_name() {
+    for (unit, listed) in [
+        ("B", r#""up";q=10000000;w=60;qu="content-bytes""#),
+        ("kB", r#""up";q=10000;w=60;qu="kB""#),
+        ("MB", r#""up";q=10;w=60;qu="MB""#),
+    ] {
+        let cost = "cost: { from: content-length, default: 100 }";
+        let (gate, _clock) =
+            gate(&format!("rules: [{{ name: up, limit: 10MB/min, unit: {unit}, {cost} }}]"));
+        let mut told = Vec::new();
+        gate.decide(&Sample::new("GET /")).fields(|field, value| {
+            told.push((field, value.to_owned()));
+        });
+        assert!(told.contains(&(Field::RateLimitPolicy, listed.to_owned())), "{told:?}");
+    }
+}
+
+#[test]
+fn what_is_hidden_is_not_named_in_a_refusal() {
+    let (gate, _clock) = gate(
+        "rules:
+          - { name: shown, limit: 1/h }
+          - { name: hidden, limit: 1/h, headers: false }",
+    );
+    let request = Sample::new("GET /");
+    assert!(passes(&gate, &request));
+    let refused = gate.decide(&request);
+    assert_eq!(refused.violated().count(), 2);
+    let problem = refused.problem();
+    assert!(problem.contains(r#""violated-policies":["shown"]"#), "{problem}");
 }
 
 #[test]

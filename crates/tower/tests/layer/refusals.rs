@@ -157,6 +157,28 @@ rules:
     assert_eq!(hello.calls(), 1);
 }
 
+/// A refusal that says 200 is for those who look into it further: callers of gRPC, which are `POST`.
+#[test]
+fn what_is_no_call_of_grpc_is_refused_as_others_are() {
+    let (mut service, _, _) = limited("rules: [{ name: none, key: ip, limit: 1/min }]");
+    assert_eq!(status(&mut service, request("/")), 200);
+    for line in ["GET /", "PUT /"] {
+        let ask = with(request(line), "content-type", b"application/grpc");
+        assert_eq!(status(&mut service, ask), 429, "{line}");
+    }
+}
+
+#[test]
+fn a_refused_head_tells_the_length_that_a_get_has() {
+    let (mut service, _, _) = limited("rules: [{ name: none, key: ip, limit: 1/min }]");
+    assert_eq!(status(&mut service, request("/")), 200);
+    let get = call(&mut service, request("/"));
+    let head = call(&mut service, request("HEAD /"));
+    let length = get.body().size_hint().exact().map(|length| length.to_string());
+    assert_eq!(header(&head, "content-length"), length.as_deref());
+    assert!(head.body().is_end_stream());
+}
+
 #[test]
 fn nobody_gets_around_a_limit_by_sending_something_odd() {
     let policy = "
