@@ -40,7 +40,8 @@ pub trait Request {
         None
     }
 
-    /// For how long the caller waits for a turn; without this, for as long as the policy says.
+    /// For how long the caller waits, for a turn in a share or in a queue that holds requests back;
+    /// without this, for as long as the policy says.
     fn patience(&self) -> Option<Span> {
         None
     }

@@ -94,13 +94,27 @@ pub(crate) fn admit(
     };
     let fleet = fleet.clone();
     let judges = admission.verdict.passes();
+    let patience = request.patience().filter(|_| charges && generation.holds_back);
     Box::pin(async move {
         if judges {
-            let (verdict, by) = judge(&fleet, &mut enforced, &mut shadow, charges).await;
+            // A place that is taken in vain may be lost to everybody: so this looks first.
+            let mut late = None;
+            if let Some(patience) = patience {
+                let looked = judge(&fleet, &mut enforced, &mut shadow, false).await;
+                let is_late = matches!(looked.0, Verdict::Delay { by } if patience < by);
+                late = is_late.then_some((looked, patience));
+            }
+            let (verdict, by) = match late {
+                Some((looked, _)) => looked,
+                None => judge(&fleet, &mut enforced, &mut shadow, charges).await,
+            };
             admission.by = by;
             admission.conclude(verdict);
             let asked = enforced.into_iter().chain(shadow);
             admission.each.extend(asked.map(Asked::into_judged));
+            if let Some((_, patience)) = late {
+                admission.too_late(patience);
+            }
         }
         if charges {
             admission.count();

@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_config::{Rule, Rules, Timed, Unit, Variant, WithoutStore};
 use tidegate_core::adapt::Share;
-use tidegate_core::{Span, Tick};
+use tidegate_core::{Kind, Span, Tick};
 use tidegate_store::RestoredRule;
 
 use crate::counts::Counts;
@@ -26,6 +26,8 @@ pub(crate) struct Generation {
     pub(crate) home: Arc<Home>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) shares: Shares,
+    /// Whether one of its limits holds requests back.
+    pub(crate) holds_back: bool,
     /// By rule, then by variant: the limits that judge together.
     limits: Vec<Vec<Limits>>,
     /// By rule.
@@ -123,7 +125,8 @@ impl Generation {
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (home, counts) = (Arc::clone(home), counts.collect());
-        Ok(Generation { home, rules, shares, limits, counts, over })
+        let holds_back = holds_back(&rules);
+        Ok(Generation { home, rules, shares, holds_back, limits, counts, over })
     }
 
     /// Puts what its shares say in force after `before`.
@@ -288,6 +291,11 @@ impl std::ops::Deref for Present<'_> {
             Present::Window(window) => &window.rule,
         }
     }
+}
+
+fn holds_back(rules: &Rules) -> bool {
+    let variants = rules.rules().iter().flat_map(Rule::variants);
+    variants.flat_map(Variant::policies).any(|timed| timed.kind() == Kind::LeakyQueue)
 }
 
 fn restored_by_name(restored: &[RestoredRule]) -> KeptByName {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use tidegate_config::{Asks, Facts, KeySource, Planned, Request, Rules, Who};
-use tidegate_core::{Decision, Kind, Tick, Verdict};
+use tidegate_core::{Decision, Kind, Span, Tick, Verdict};
 use tidegate_store::{Charge, Key, MemoryStore};
 
 use crate::admission::{Admission, Charged, Judged, Reason};
@@ -43,6 +43,12 @@ impl Gate {
     ) -> Result<Box<Admission>, Turning> {
         let now = self.0.clock.now();
         let facts = generation.rules.facts(request, now);
+        if generation.holds_back
+            && let Some(patience) = request.patience()
+            && let Some(refused) = self.too_late_here(store, generation, &facts, patience)
+        {
+            return Ok(refused);
+        }
         let admission = self.judged_here(store, generation, &facts, true);
         admission.count();
         if generation.shares.is_empty() || !admission.verdict.passes() {
@@ -52,6 +58,25 @@ impl Gate {
             Some(begun) => admission.begun(begun),
             None => Ok(admission),
         }
+    }
+
+    /// A request that would have to wait for longer than its caller does. It is looked at before
+    /// anything is taken: a place in a queue that is taken in vain may be lost to everybody.
+    #[cold]
+    fn too_late_here(
+        &self,
+        store: &MemoryStore,
+        generation: &Arc<Lease>,
+        facts: &Facts<'_, '_>,
+        patience: Span,
+    ) -> Option<Box<Admission>> {
+        let mut admission = self.judged_here(store, generation, facts, false);
+        let is_too_late = admission.delay().is_some_and(|by| patience < by);
+        is_too_late.then(|| {
+            admission.too_late(patience);
+            admission.count();
+            admission
+        })
     }
 
     /// What is said of a request; whether it is charged is for the caller to say.

@@ -44,14 +44,27 @@ impl Admission {
         {
             drop(self.give_back(true));
             self.look_again();
-            let retry_after = Span::from_micros(by.get() - deadline.get());
-            self.verdict = Verdict::Deny { retry_after };
-            let delayed =
-                self.each.iter_mut().filter(|it| it.decision.verdict == Verdict::Delay { by });
-            delayed.for_each(|it| it.decision.verdict = Verdict::Deny { retry_after });
-            self.each.iter_mut().for_each(|it| it.is_charged = false);
+            self.too_late(deadline);
         }
         self
+    }
+
+    /// Refuses what would have to wait for longer than its caller does, and is charged nothing: by
+    /// every limit that holds it back for so long, until the wait would be short enough.
+    pub(crate) fn too_late(&mut self, deadline: Span) {
+        let refuse = |verdict: &mut Verdict| {
+            if let Verdict::Delay { by } = *verdict
+                && deadline < by
+            {
+                let retry_after = Span::from_micros(by.get() - deadline.get());
+                *verdict = Verdict::Deny { retry_after };
+            }
+        };
+        refuse(&mut self.verdict);
+        for judged in &mut self.each {
+            refuse(&mut judged.decision.verdict);
+            judged.is_charged = false;
+        }
     }
 }
 

@@ -248,6 +248,24 @@ async fn permits_and_places_in_a_queue_come_back() {
     becomes("its place is free", async || first.contains(&gate.peek(&queue).await.delay())).await;
 }
 
+/// See `who_says_how_long_they_wait_takes_no_place_in_vain`, in this process.
+#[tokio::test]
+async fn whoever_cannot_wait_takes_no_place_in_redis() {
+    let policy = "rules: [{ name: q, limit: 1 per 60s, burst: 100, algorithm: leaky-queue }]";
+    let Stand { gate, server: _server, .. } = still(policy).await;
+    let request = Sample::new("GET /");
+    let _held = (gate.admit(&request).await, gate.admit(&request).await);
+    let hurried = request.clone().with_patience(Span::from_secs(1));
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        asked.spawn(gate.admit(&hurried));
+    }
+    for refused in asked.join_all().await {
+        assert!(matches!(refused.verdict(), Verdict::Deny { .. }), "{:?}", refused.verdict());
+    }
+    assert_eq!(left(&gate.peek(&request).await), [98]);
+}
+
 #[tokio::test]
 async fn days_of_a_time_zone() {
     // Midnight of 30 March 2024 in Berlin; the day after has 23 hours.

@@ -3,7 +3,7 @@
 use tidegate_core::Span;
 use tidegate_gate::Sample;
 
-use crate::stand::gate;
+use crate::stand::{counts, gate, looks};
 
 #[test]
 fn whoever_leaves_from_the_middle_leaves_an_empty_place() {
@@ -29,4 +29,33 @@ fn whoever_cannot_wait_takes_no_place() {
     let late = gate.decide(&request).within(Span::from_millis(250));
     assert!(!late.verdict().passes());
     assert_eq!(gate.decide(&request).delay(), Some(Span::from_millis(300)));
+}
+
+/// A place that is taken and given back may be lost, where somebody else came in between. So whoever
+/// says how long they wait is looked at first, and takes none in vain, however many do so at once.
+#[test]
+fn who_says_how_long_they_wait_takes_no_place_in_vain() {
+    let (gate, _clock) = gate(
+        "rules:
+          - { name: slow, limit: 1 per 60s, burst: 200, algorithm: leaky-queue }
+          - { name: quick, limit: 1 per 2s, burst: 200, algorithm: leaky-queue }
+          - { name: all, limit: 1000/h }",
+    );
+    let request = Sample::new("GET /");
+    let _held = [0; 2].map(|_| gate.decide(&request).start());
+    let hurried = request.clone().with_patience(Span::from_secs(1));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..2_000 {
+                    let refused = gate.decide(&hurried);
+                    assert!(!refused.verdict().passes(), "{:?}", refused.verdict());
+                    let violated: Vec<&str> = refused.violated().map(|it| it.rule).collect();
+                    assert_eq!(violated, ["slow", "quick"]);
+                }
+            });
+        }
+    });
+    assert_eq!(looks(&gate, &request), [198, 198, 998]);
+    assert_eq!(counts(&gate, "slow"), (1, 8_000, 0), "allowed, denied");
 }
