@@ -14,6 +14,8 @@ mod share;
 mod tables;
 mod tiers;
 
+use std::collections::HashMap;
+
 use crate::address::Proxies;
 use crate::identify::Tiers;
 use crate::index::Index;
@@ -33,6 +35,8 @@ pub(crate) struct Reading<'o> {
     /// The names under `identify`.
     identities: Vec<Box<str>>,
     tiers: Tiers,
+    /// Where each tier is among them.
+    tier_places: HashMap<Box<str>, usize>,
     /// Whether the file lists all tiers there are.
     tiers_are_known: bool,
     /// Whether there is a section `jwt`, be it wrong.
@@ -44,7 +48,7 @@ pub(crate) struct Reading<'o> {
     proxies: Proxies,
     defaults: Defaults,
     /// The names of rules, and where each stands.
-    names: std::collections::HashMap<Box<str>, Span>,
+    names: HashMap<Box<str>, Span>,
 }
 
 /// What rules do that do not say so themselves.
@@ -70,13 +74,14 @@ impl<'o> Reading<'o> {
             outside,
             identities: Vec::new(),
             tiers: Tiers::default(),
+            tier_places: HashMap::new(),
             tiers_are_known: false,
             has_tokens: false,
             has_tiers: false,
             sizes: Vec::new(),
             proxies: Proxies::default(),
             defaults: Defaults { without_store: None, nodes: 1 },
-            names: std::collections::HashMap::new(),
+            names: HashMap::new(),
         }
     }
 

@@ -6,12 +6,13 @@ use super::tables::{MISSING, RULE, WITHOUT_STORE};
 use crate::attribute::Attribute;
 use crate::key::KeySource;
 use crate::matcher::Matcher;
-use crate::misread::quoted;
+use crate::misread::{Misread, quoted};
 use crate::problem::Span;
 use crate::quantity;
 use crate::read::Fields;
 use crate::rule::{Action, Limit, Missing, Rule, Unit, WithoutStore};
 use crate::source::{Node, Value};
+use crate::suggest::did_you_mean;
 
 /// A rule, and where it belongs.
 #[derive(Debug)]
@@ -174,20 +175,12 @@ impl Reading<'_> {
 
     pub(super) fn read_key(&mut self, node: &Node, matcher: &Matcher) -> Vec<Attribute> {
         let mut key = Vec::new();
-        for one in node.one_or_more() {
+        for one in self.read_together(node) {
             let Some(attribute) = self.read_attribute(one) else { continue };
             if let Attribute::Named(name) = &attribute
                 && !matcher.names().any(|known| *known == **name)
             {
-                let near = crate::suggest::did_you_mean(name, matcher.names());
-                let help = match near {
-                    Some(near) => format!("did you mean `{{{near}}}`?"),
-                    None => {
-                        format!("name it in the `match`, as in `path: /users/{{{name}}}`")
-                    }
-                };
-                let message = format!("no path of the `match` has a segment `{{{name}}}`");
-                self.problems.error(one.at, message).help(help);
+                self.problems.misread(one.at, || unnamed(name, matcher));
             }
             key.push(attribute);
         }
@@ -286,6 +279,15 @@ impl Reading<'_> {
         let flag = fields.get(name).and_then(|node| node.flag(name, &mut self.problems));
         flag.unwrap_or(usual)
     }
+}
+
+/// What to write instead of a segment that no path has.
+fn unnamed(name: &str, matcher: &Matcher) -> Misread {
+    let help = match did_you_mean(name, matcher.names()) {
+        Some(near) => format!("did you mean `{{{near}}}`?"),
+        None => format!("name it in the `match`, as in `path: /users/{{{name}}}`"),
+    };
+    Misread::new(format!("no path of the `match` has a segment `{{{name}}}`"), help)
 }
 
 /// Whether a value is a list of tiers.
