@@ -50,23 +50,41 @@ struct Came {
     cells: BTreeMap<String, (u32, u32)>,
 }
 
-/// Runs a test of a [`Suite`](crate::Suite).
-///
-/// The first step that does not come as expected ends it; all that was expected of that step is
-/// told.
-pub fn try_out(test: &Test, rules: Rules) -> Result<Vec<Unmet>, OpenError> {
-    let clock = Arc::new(ManualClock::new());
-    clock.advance(test.start.since(Tick::from_micros(0)));
-    let gate =
-        Gate::builder().rules(rules.without_shares()).clock(Arc::clone(&clock) as _).open()?;
-    let mut trial = Trial { test, gate, clock, held: BTreeMap::new(), count: 0 };
-    for step in &test.steps {
-        let unmet = trial.step(step);
-        if !unmet.is_empty() {
-            return Ok(unmet);
-        }
+/// A policy that is tried out: read once, whatever the number of its tests.
+#[derive(Clone, Debug)]
+pub struct Tryout {
+    rules: Arc<Rules>,
+}
+
+impl Tryout {
+    /// Of these rules. Tests are about limits: nobody waits for a share in them.
+    pub fn new(rules: Rules) -> Tryout {
+        Tryout { rules: Arc::new(rules.without_shares()) }
     }
-    Ok(Vec::new())
+
+    /// The rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Runs a test of a [`Suite`](crate::Suite), which knows nothing of those before.
+    ///
+    /// The first step that does not come as expected ends it; all that was expected of that step
+    /// is told.
+    pub fn run(&self, test: &Test) -> Result<Vec<Unmet>, OpenError> {
+        let clock = Arc::new(ManualClock::new());
+        clock.advance(test.start.since(Tick::from_micros(0)));
+        let builder = Gate::builder().rules(Arc::clone(&self.rules));
+        let gate = builder.clock(Arc::clone(&clock) as _).open()?;
+        let mut trial = Trial { test, gate, clock, held: BTreeMap::new(), count: 0 };
+        for step in &test.steps {
+            let unmet = trial.step(step);
+            if !unmet.is_empty() {
+                return Ok(unmet);
+            }
+        }
+        Ok(Vec::new())
+    }
 }
 
 impl<'t> Trial<'t> {

@@ -12,7 +12,7 @@ fn check(rules: &str, steps: &str, wanted: &[&str]) {
     let suite = suite.unwrap_or_else(|report| panic!("{report}"));
     let loaded = Rules::from_text(&format!("rules: [{rules}]"));
     let rules = loaded.unwrap_or_else(|report| panic!("{report}")).rules;
-    let unmet = try_out(&suite.tests()[0], rules).unwrap();
+    let unmet = Tryout::new(rules).run(&suite.tests()[0]).unwrap();
     let said: Vec<String> =
         unmet.iter().map(|unmet| format!("{} ({})", unmet.message, unmet.when)).collect();
     assert_eq!(said, wanted, "{steps}");
