@@ -133,8 +133,7 @@ impl Condition {
     /// Whether it holds for every request. Says no when unsure: all have a method and a path, but a
     /// host, an address or a header may be missing.
     fn always_holds(&self) -> bool {
-        static EVERY_PATH: LazyLock<Option<Pattern>> =
-            LazyLock::new(|| Pattern::parse("/**").ok());
+        static EVERY_PATH: LazyLock<Option<Pattern>> = LazyLock::new(|| Pattern::parse("/**").ok());
         match self {
             Condition::Path(patterns) => {
                 let every = EVERY_PATH.as_ref();

@@ -11,6 +11,7 @@ use crate::problem::Span;
 use crate::quantity;
 use crate::read::Fields;
 use crate::rule::{Action, Limit, Missing, Rule, Unit, WithoutStore};
+use crate::rules::Rules;
 use crate::source::{Node, Value};
 use crate::suggest::did_you_mean;
 
@@ -46,6 +47,9 @@ const BESIDE_LIMIT: [&str; 20] = [
     "last",
 ];
 
+/// In ten thousandths of the keys.
+const ENFORCED_FOR_ALL: u16 = 10_000;
+
 /// How many conditions are compared, at most, to find rules that nothing reaches.
 const COMPARISONS_MAX: usize = 20_000_000;
 
@@ -66,6 +70,7 @@ impl Reading<'_> {
             let message = format!("{quotas} rules, tiers and overrides are too many");
             self.problems.error(last.at, message).help(format!("at most {RULES_MAX} are kept"));
         }
+        self.check_limits(&ranked);
         self.warn_of_unreachable(&ranked);
         let tiers = self.tiers.names.len();
         let mut rules: Vec<Rule> = ranked.into_iter().map(|it| it.rule).collect();
@@ -81,6 +86,33 @@ impl Reading<'_> {
             }
         }
         rules
+    }
+
+    /// Complains of more limits than are judged together, where they are for every request: all
+    /// would be refused.
+    fn check_limits(&mut self, ranked: &[Ranked]) {
+        if self.problems.is_fatal() {
+            return;
+        }
+        let mut limits = 0;
+        for Ranked { at, rule, .. } in ranked {
+            if !rule.matcher.covers(&Matcher::everything()) {
+                continue;
+            }
+            limits += limits_for_all(rule);
+            if Rules::LIMITS_MAX < limits {
+                let message = format!("rule `{}` is one too many: nothing would pass", rule.name);
+                self.problems.error(*at, message).help(format!(
+                    "at most {} limits are for one request, and `credits` are two: give some \
+                     rules a `match`, or `last: true`",
+                    Rules::LIMITS_MAX
+                ));
+                return;
+            }
+            if rule.stops() {
+                return;
+            }
+        }
     }
 
     fn warn_of_unreachable(&mut self, ranked: &[Ranked]) {
@@ -249,13 +281,15 @@ impl Reading<'_> {
             }
             return 0;
         }
-        let Some(node) = fields.get("enforce") else { return 10_000 };
-        let Some(text) = node.scalar("enforce", &mut self.problems) else { return 10_000 };
+        let Some(node) = fields.get("enforce") else { return ENFORCED_FOR_ALL };
+        let Some(text) = node.scalar("enforce", &mut self.problems) else {
+            return ENFORCED_FOR_ALL;
+        };
         match quantity::share(&text) {
             Ok(share) => share,
             Err(misread) => {
                 self.misread(node.at, misread);
-                10_000
+                ENFORCED_FOR_ALL
             }
         }
     }
@@ -279,6 +313,17 @@ impl Reading<'_> {
         let flag = fields.get(name).and_then(|node| node.flag(name, &mut self.problems));
         flag.unwrap_or(usual)
     }
+}
+
+/// How many limits a rule has that are enforced for every request it matches, unless its tier or
+/// its key has a quota of its own.
+fn limits_for_all(rule: &Rule) -> usize {
+    let Some(limit) = rule.limit() else { return 0 };
+    let may_miss = limit.missing == Missing::Skip && !limit.key.is_empty();
+    if may_miss || limit.enforced < ENFORCED_FOR_ALL {
+        return 0;
+    }
+    rule.variants().get(rule.usual_variant()).map_or(0, |variant| variant.policies().len())
 }
 
 /// What to write instead of a segment that no path has.
