@@ -70,6 +70,7 @@ impl Reading<'_> {
             let message = format!("{quotas} rules, tiers and overrides are too many");
             self.problems.error(last.at, message).help(format!("at most {RULES_MAX} are kept"));
         }
+        self.check_names(&ranked);
         self.check_limits(&ranked);
         self.warn_of_unreachable(&ranked);
         let tiers = self.tiers.names.len();
@@ -86,6 +87,18 @@ impl Reading<'_> {
             }
         }
         rules
+    }
+
+    /// Complains of a rule that has the name of another's second limit: clients see both.
+    fn check_names(&mut self, ranked: &[Ranked]) {
+        for rule in ranked.iter().map(|it| &it.rule) {
+            let Some(second) = rule.second_name() else { continue };
+            if let Some(at) = self.names.get(&*second) {
+                let message = format!("`{second}` is the second limit of `{}`", rule.name);
+                let problem = self.problems.error(*at, message);
+                problem.help("choose another name: a rule with `credits` has two limits");
+            }
+        }
     }
 
     /// Complains of more limits than are judged together, where they are for every request: all

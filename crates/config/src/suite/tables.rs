@@ -66,7 +66,9 @@ pub(super) static STEP: Table = Table {
         "expect": Takes::OneOf(&ENDS),
             "What each of them comes to. What else is expected has to hold for the last of them. \
              `never` is a request that costs more than a limit ever allows.";
-        "by": RULES, "The rules that refuse it: these and no others.";
+        "by": RULES,
+            "The rules that refuse it: these and no others. `NAME-peak` is the second limit of a \
+             rule with `credits`, here and below; the rule's own name is for both.";
         "shadow": RULES,
             "The rules in shadow that would have refused it: these and no others, or `none`.";
         "rules": RULES, "The rules that are for it, in any order: these and no others, or `none`.";

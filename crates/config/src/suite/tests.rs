@@ -156,6 +156,10 @@ fn rules_that_the_policy_does_not_have_are_found() {
     assert_eq!(read(&steps(good)).unwrap().check(&rules), Ok(()));
     let bad = "{ send: /, expect: deny, by: per-clint, shadow: [a], rules: [b, none], \
                remaining: { c: 1 }, cost: { d: 1 } }";
+    let bursty = "rules: [{ name: bursty, limit: 1/s, credits: { for: 9s, rate: 2x } }]";
+    let bursty = Rules::from_text(bursty).unwrap().rules;
+    let both = "{ send: /, expect: deny, by: bursty-peak, rules: [bursty, bursty-peak] }";
+    assert_eq!(read(&steps(both)).unwrap().check(&bursty), Ok(()));
     let report = read(&steps(bad)).unwrap().check(&rules).unwrap_err();
     let found: Vec<&str> = report.problems().map(|found| found.message.as_str()).collect();
     let wanted = ["per-clint", "a", "b", "none", "c", "d"];

@@ -74,6 +74,26 @@ fn numbers_can_be_those_of_one_rule() {
     );
 }
 
+/// Of a rule with credits clients see two limits, and a test may name either, or the rule.
+#[test]
+fn both_limits_of_a_rule_with_credits_have_names() {
+    let rule = "{ name: bursty, limit: 10/s, credits: { for: 30s, rate: 10x } }";
+    let spent = "{ times: 10, expect: allow, remaining: { bursty: 0, bursty-peak: 0 } }";
+    for by in ["bursty", "bursty-peak"] {
+        let steps = format!("{spent}, {{ expect: deny, by: {by}, rules: [bursty, {by}] }}");
+        check(rule, &steps, &[]);
+    }
+    let steps = format!("{spent}, {{ expect: deny, by: other }}");
+    check(rule, &steps, &["`by` is `bursty-peak`, not `other` (at the start)"]);
+    check(
+        rule,
+        "{ expect: allow, rules: bursty-peak }",
+        &["`rules` is `bursty`, `bursty-peak`, not `bursty-peak` (at the start)"],
+    );
+    let steps = "{ expect: allow, remaining: { bursty-peak: 5 }, cost: { bursty-peak: 1 } }";
+    check(rule, steps, &["`remaining` is 9 under `bursty-peak`, not 5 (at the start)"]);
+}
+
 #[test]
 fn what_is_under_way_ends_when_it_ends() {
     let rule = "{ name: slots, algorithm: concurrency, limit: 2 in flight }";
