@@ -130,7 +130,8 @@ impl Reading<'_> {
     fn check_value(&mut self, attribute: &Attribute, text: &str, node: &Node) {
         let is_odd = |letter: char| letter.is_whitespace() || ",|/:?#@".contains(letter);
         // An address of IPv6 stands in brackets, and has colons of its own.
-        if !text.contains(is_odd) || text.starts_with('[') {
+        let address = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        if !address.map_or(text, |(_, behind)| behind).contains(is_odd) {
             return;
         }
         let help = match attribute {

@@ -28,6 +28,7 @@ pub(crate) static SUITE: Table = Table {
         "tests": Takes::List(&Takes::Table(&TEST)),
             "The tests. Each starts with nothing used up, and knows nothing of the others.";
     },
+    required: &["tests"],
 };
 
 pub(super) static TEST: Table = Table {
@@ -35,7 +36,7 @@ pub(super) static TEST: Table = Table {
     about: "Steps, one after the other. Time stands still between them unless they say otherwise.",
     fields: table_fields! {
         "name": Takes::Scalar, "What has to hold, in a sentence.";
-        "about": Takes::Text, "More about it. Not used.";
+        "about": Takes::Scalar, "More about it. Not used.";
         "start": START, "When it starts; 2026-01-01T00:00:00Z unless said.";
         "send": LINE, "What steps send that do not say so themselves.";
         "header": VALUES, "Headers of every request; a step's own of the same name count instead.";
@@ -43,6 +44,7 @@ pub(super) static TEST: Table = Table {
         "attribute": ATTRIBUTES, "What the application knows of every request.";
         "steps": Takes::List(&Takes::Table(&STEP)), "What happens.";
     },
+    required: &["name", "steps"],
 };
 
 pub(super) static STEP: Table = Table {
@@ -79,6 +81,7 @@ pub(super) static STEP: Table = Table {
              name.";
         "cost": COUNTS, "How many cells it takes of every limit; or of each rule by its name.";
     },
+    required: &[],
 };
 
 pub(super) static RESPOND: Table = Table {
@@ -88,4 +91,5 @@ pub(super) static RESPOND: Table = Table {
         "status": Takes::Count { min: 100, max: 599 }, "The status; 200 unless said.";
         "header": VALUES, "Headers.";
     },
+    required: &[],
 };
