@@ -75,6 +75,70 @@ fn a_folder_is_one_policy_without_its_tests() {
     check(&[("e/a.txt", "")], &["check", "e"], 1, "", err);
 }
 
+/// A rule that is not read is a limit that is not there.
+#[cfg(unix)]
+#[test]
+fn no_file_of_a_folder_is_passed_over() {
+    use std::os::unix::fs::symlink;
+    type Make = fn(&Path);
+    let made: [(Make, &str); 4] = [
+        (|path| symlink("nowhere", path).unwrap(), "No such file or directory (os error 2)"),
+        (|path| symlink("30.yaml", path).unwrap(), "Too many levels of symbolic links"),
+        (make_pipe, "it is no regular file"),
+        (|path| fs::create_dir(path).unwrap(), "it is no regular file"),
+    ];
+    for (make, why) in made {
+        let folder = folder(&[("p/10.yaml", POLICY)]);
+        make(&folder.join("p/30.yaml"));
+        let output = run(&folder, &["check", "p"]);
+        let said = text(&output.stderr);
+        assert!(said.starts_with(&format!("error: cannot read `p/30.yaml`: {why}")), "{said}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+    let files = [("p/10.yaml", POLICY), ("p/30.YAML", "rules: [{ name: more, limit: 1/s }]")];
+    check(&files, &["check", "p"], 0, "p: 3 rules in 2 files, no problems\n", "");
+    let files = [("p/10.yaml", POLICY), ("p/10.TESTS.Yaml", "tests: 1")];
+    check(&files, &["check", "p"], 0, "p: 2 rules in 1 file, no problems\n", "");
+}
+
+#[cfg(unix)]
+fn make_pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo runs").success());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_policy_refers_to_no_pipe() {
+    for field in ["secret_file", "key_file", "jwks_file"] {
+        let policy = format!("jwt: {{ {field}: pipe }}\n{POLICY}");
+        let folder = folder(&[("policy.yaml", &policy)]);
+        make_pipe(&folder.join("pipe"));
+        let output = run(&folder, &["check", "policy.yaml"]);
+        let said = text(&output.stderr);
+        assert!(said.contains("cannot read `pipe`: it is no regular file"), "{said}");
+    }
+}
+
+/// What is written to a pipe is there once.
+#[cfg(unix)]
+#[test]
+fn a_policy_from_a_pipe_is_read_once_for_all_tests() {
+    let test = "{ name: a, send: /, steps: [{ expect: allow }] }";
+    let tests = format!("tests: [{test}, {test}]");
+    let folder = folder(&[("a.tests.yaml", &tests), ("b.tests.yaml", &tests), ("p", POLICY)]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["check", "/dev/stdin", "--tests", "a.tests.yaml", "b.tests.yaml"]);
+    let mut writes = Command::new("cat")
+        .arg(folder.join("p"))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = command.current_dir(folder).stdin(writes.stdout.take().unwrap()).output().unwrap();
+    writes.wait().unwrap();
+    assert_eq!(text(&output.stderr), "");
+    assert!(text(&output.stdout).ends_with("\n4 passed, 0 failed\n"), "{output:?}");
+}
+
 #[test]
 fn a_mistake_is_shown_with_its_line() {
     let err = "\

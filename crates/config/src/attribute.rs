@@ -47,7 +47,8 @@ pub(crate) const WITH_NAME: [&str; 6] =
     ["attribute", "cookie", "header", "jwt", "query", "segment"];
 
 impl Attribute {
-    /// Reads a name such as `ip` or `header:x-api-key`. `identities` are the file's own names.
+    /// Reads a name such as `ip` or `header:x-api-key`. `identities` are the file's own names. What
+    /// to write instead of a name that there is not is left to [`instead_of`].
     pub(crate) fn parse(text: &str, identities: &[Box<str>]) -> Result<Attribute, Misread> {
         if let Some(index) = identities.iter().position(|name| **name == *text) {
             return Ok(Attribute::Identity(index));
@@ -66,7 +67,7 @@ impl Attribute {
             "path" => Attribute::Path,
             "tier" => Attribute::Tier,
             "user" => Attribute::Given("user".into()),
-            _ => return Err(unknown(text, identities)),
+            _ => return Err(Misread { message: no_attribute(text), help: None }),
         })
     }
 
@@ -87,7 +88,7 @@ impl Attribute {
             "query" => Attribute::Query(name.into()),
             "segment" => Attribute::Segment(segment_number(name)?),
             _ => {
-                let message = format!("there is no attribute {}", quoted(&format!("{kind}:…")));
+                let message = no_attribute(&format!("{kind}:…"));
                 return Err(match crate::suggest::did_you_mean(kind, WITH_NAME) {
                     Some(near) => {
                         let meant = quoted(&format!("{near}:{name}"));
@@ -125,11 +126,16 @@ pub(crate) fn header_name(name: &str) -> Result<Box<str>, Misread> {
     Ok(name.to_ascii_lowercase().into())
 }
 
-fn unknown(text: &str, identities: &[Box<str>]) -> Misread {
+fn no_attribute(text: &str) -> String {
+    format!("there is no attribute {}", quoted(text))
+}
+
+/// What to write instead of a name that there is not. Every name is looked at, so ask only for a
+/// message that somebody reads.
+pub(crate) fn instead_of(text: &str, identities: &[Box<str>]) -> String {
     let own = identities.iter().map(|name| &**name);
     let near = crate::suggest::did_you_mean(text, PLAIN.into_iter().chain(own));
-    let help = near.map_or_else(|| accepted(identities), |near| format!("did you mean `{near}`?"));
-    Misread::new(format!("there is no attribute {}", quoted(text)), help)
+    near.map_or_else(|| accepted(identities), |near| format!("did you mean `{near}`?"))
 }
 
 fn accepted(identities: &[Box<str>]) -> String {

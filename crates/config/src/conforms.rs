@@ -46,6 +46,10 @@ fn wrong(root: &Value, schema: &Value, value: &Value) -> Option<String> {
         let fits = min.is_none_or(|min| min <= number) && max.is_none_or(|max| number <= max);
         return (!fits).then(|| format!("{value} is out of bounds"));
     }
+    let missing = |name: &&Value| name.as_str().is_some_and(|name| value.get(name).is_none());
+    if let Some(name) = schema["required"].as_array().and_then(|all| all.iter().find(missing)) {
+        return Some(format!("{name} is missing"));
+    }
     match value {
         Value::Array(items) => items.iter().find_map(|it| wrong(root, &schema["items"], it)),
         Value::Object(fields) => fields.iter().find_map(|(name, value)| {
@@ -115,12 +119,18 @@ rules:
   - { name: e, algorithm: concurrency, limit: 20 in flight, lease: 1min }
   - { name: f, limit: 10MB/s, unit: kB, cost: { from: response:x-bytes } }
   - { name: g, algorithm: fixed-window, limit: 5/day, time_zone: Europe/Berlin, cost: 0 }
+  - { name: h, about: 5, match: { method: 5, host: 5 }, limit: 1/s, burst: 10k }
+  - name: i
+    key: ip
+    limit: 1/s
+    burst: '50'
+    overrides: [{ key: 10.0.0.1, limit: 1/s, burst: 10_000 }]
 share:
   - name: s
     about: all of it
     match: { path: /api/** }
     capacity: 500/s
-    burst: 5
+    burst: 1k
     by: [team, client, user]
     weight: { 1: 1, pro: 16 }
     class: { critical: { path: /a }, high: { tier: pro }, low: [{ method: POST }] }
@@ -144,7 +154,18 @@ fn the_schema_of_policies_accepts_what_is_read() {
 #[test]
 fn the_schema_of_policies_refuses_what_is_not() {
     let schema = Rules::schema();
-    for text in ["ruels: []", "rules: {}", "nodes: 0", "headers: none at all", "rules: [a]"] {
+    for text in [
+        "ruels: []",
+        "rules: {}",
+        "nodes: 0",
+        "headers: none at all",
+        "rules: [a]",
+        "rules: [{ limit: 1/s }]",
+        "rules: [{ name: a, limit: 1/s, credits: { for: 30s } }]",
+        "costs: [{ path: /a }]",
+        "tiers: { header: x-tier }",
+        "share: [{ name: a, by: ip }]",
+    ] {
         let tree = source::read(0, text.as_bytes(), Format::Yaml).unwrap();
         assert!(wrong(&schema, &schema, &value(&tree)).is_some(), "{text}");
     }

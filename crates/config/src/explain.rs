@@ -200,7 +200,10 @@ impl fmt::Display for Explained<'_> {
             Does::Counts(planned) => {
                 f.write_str(if planned.is_shadow { "counts it in shadow" } else { "counts it" })
             }
-            Does::HasNoLimit { variant } => write!(f, "has no limit for `{variant}`"),
+            Does::HasNoLimit { variant: "" } => f.write_str("has no limit"),
+            Does::HasNoLimit { variant } => {
+                write!(f, "has no limit for `{}`", variant.trim_start_matches('='))
+            }
             Does::LetsPass => f.write_str("lets it pass; no rule below applies"),
             Does::IsNotForIt { why } => write!(f, "is not for it: {why}"),
             Does::IsOutOfReach { by } => write!(f, "is out of reach: `{by}` ends the list"),
@@ -212,6 +215,17 @@ impl fmt::Display for Explained<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whom_a_rule_has_no_limit_for_is_told() {
+        let policy = "rules: [{ name: a, limit: unlimited }, \
+                      { name: b, key: user, limit: 1/s, overrides: { ada: unlimited } }]";
+        let rules = Rules::from_text(policy).unwrap().rules;
+        let request = crate::Sample::new("GET /").with_attribute("user", "ada");
+        let facts = rules.facts(&request, tidegate_core::Tick::from_micros(0));
+        let told: Vec<String> = rules.explain(&facts).iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["has no limit", "has no limit for `ada`"]);
+    }
 
     #[test]
     fn of_a_secret_only_the_start_is_shown() {

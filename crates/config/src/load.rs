@@ -64,9 +64,9 @@ impl Rules {
         Ok(Loaded { files: around.read(), ..loaded })
     }
 
-    /// Reads the policy file at `path`. Of a folder, all that end in `.yaml`, `.yml`, `.toml` or
-    /// `.json` are read as one policy, by name; those with `.tests` before that are left to
-    /// [`Suite`](crate::Suite).
+    /// Reads the policy file at `path`, once: it may be a pipe. Of a folder, all that end in
+    /// `.yaml`, `.yml`, `.toml` or `.json` are read as one policy, by name; those with `.tests`
+    /// before that are left to [`Suite`](crate::Suite).
     pub fn from_path(path: &Path) -> Result<Loaded, LoadError> {
         let mut texts = Vec::new();
         let paths = policy_files(path)?;
@@ -84,7 +84,8 @@ impl Rules {
     }
 }
 
-/// The policy files that `path` means: itself, or those in it.
+/// The policy files that `path` means: itself, or those in it, all of which have to be regular
+/// files once links have been followed.
 pub fn policy_files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let unread = |error| LoadError::Unread { path: path.to_owned(), error };
     if !fs::metadata(path).map_err(unread)?.is_dir() {
@@ -94,6 +95,8 @@ pub fn policy_files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     for entry in fs::read_dir(path).map_err(unread)? {
         let file = entry.map_err(unread)?.path();
         if is_policy(&file) {
+            // One that cannot be read must not be a policy without its rules.
+            is_regular(&file).map_err(|error| LoadError::Unread { path: file.clone(), error })?;
             files.push(file);
         }
         if FILES_MAX < files.len() {
@@ -107,14 +110,23 @@ pub fn policy_files(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     Ok(files)
 }
 
-/// Editors and mounted folders keep files of their own, which begin with a dot.
+/// Whether a name is that of a policy, in upper or lower case. Editors and mounted folders keep
+/// files of their own, which begin with a dot.
 fn is_policy(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let ends = ["yaml", "yml", "toml", "json"];
-    let has_ending = path.extension().is_some_and(|it| ends.iter().any(|end| it == *end));
-    let is_suite = name.rsplit('.').nth(1) == Some("tests");
-    let is_ours = has_ending && !is_suite && !name.starts_with('.');
-    is_ours && fs::metadata(path).is_ok_and(|it| it.is_file())
+    let name = name.to_ascii_lowercase();
+    let mut parts = name.rsplit('.');
+    let has_ending = matches!(parts.next(), Some("yaml" | "yml" | "toml" | "json"));
+    let is_suite = parts.next() == Some("tests");
+    has_ending && !is_suite && !name.starts_with('.')
+}
+
+/// Whether there is a regular file: to open a pipe is to wait for whoever writes to it.
+fn is_regular(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
 }
 
 /// The policy of these files; `outside` says what they refer to.
@@ -172,6 +184,7 @@ impl Outside for Around {
         if let Ok(mut read) = self.read.lock() {
             read.push(path.clone());
         }
+        is_regular(&path)?;
         bounded(&path)
     }
 

@@ -1,6 +1,7 @@
 //! Which requests a rule is for.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use ipnet::IpNet;
 
@@ -121,7 +122,7 @@ impl All {
 
     fn covers(&self, narrow: &All) -> bool {
         let implied = |wide: &Condition| narrow.conditions.iter().any(|it| wide.covers(it));
-        self.conditions.iter().all(implied)
+        self.conditions.iter().all(|wide| implied(wide) || wide.always_holds())
     }
 }
 
@@ -139,6 +140,22 @@ impl Condition {
                 let fits = |value: &[u8]| like.iter().any(|glob| glob.matches(value));
                 facts.value(attribute, None).is_some_and(|value| fits(&value))
             }
+        }
+    }
+
+    /// Whether it holds for every request. Says no when unsure: all have a method and a path, but a
+    /// host, an address or a header may be missing.
+    fn always_holds(&self) -> bool {
+        static EVERY_PATH: LazyLock<Option<Pattern>> = LazyLock::new(|| Pattern::parse("/**").ok());
+        match self {
+            Condition::Path(patterns) => {
+                let every = EVERY_PATH.as_ref();
+                every.is_some_and(|every| patterns.iter().any(|it| it.covers(every)))
+            }
+            Condition::Value { attribute: Attribute::Method, like } => {
+                like.iter().any(Glob::is_any)
+            }
+            _ => false,
         }
     }
 

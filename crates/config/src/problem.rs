@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
+use crate::misread::Misread;
+
 /// A place in one of the files, in bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Span {
@@ -72,6 +74,18 @@ impl Problems {
     #[track_caller]
     pub(crate) fn warn(&mut self, at: Span, message: impl Into<String>) -> Added<'_> {
         self.add(Problem { level: Level::Warning, ..Problem::error(at, message) })
+    }
+
+    /// Adds a text that was not understood. What to write instead may take long to find, so that is
+    /// done only for those that are kept: a file may be nothing but mistakes.
+    #[track_caller]
+    pub(crate) fn misread(&mut self, at: Span, why: impl FnOnce() -> Misread) {
+        if self.is_full() {
+            self.error(at, "");
+            return;
+        }
+        let Misread { message, help } = why();
+        self.add(Problem { help, ..Problem::error(at, message) });
     }
 
     #[track_caller]

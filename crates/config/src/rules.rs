@@ -8,7 +8,7 @@ use crate::identify::Identify;
 use crate::index::Index;
 use crate::matcher::Matcher;
 use crate::request::{Request, Response};
-use crate::rule::Rule;
+use crate::rule::{Rule, Variant};
 use crate::share::Share;
 
 /// The rules of a policy file, or of a folder of them.
@@ -79,5 +79,15 @@ impl Rules {
     /// The name of a tier.
     pub(crate) fn tier_name(&self, tier: usize) -> &str {
         self.identify.tiers.names.get(tier).map_or("", |name| name)
+    }
+}
+
+impl Rule {
+    /// The name of its second limit, as clients see it, if it has one: `NAME-peak` where there are
+    /// `credits`.
+    pub(crate) fn second_name(&self) -> Option<String> {
+        let mut policies = self.variants().iter().flat_map(Variant::policies);
+        let second = policies.find(|timed| !timed.part().is_empty())?;
+        Some(format!("{}-{}", self.name(), second.part()))
     }
 }

@@ -41,12 +41,16 @@ impl Definitions {
         let fields = table.fields.iter();
         let properties: Map<String, Value> =
             fields.map(|field| (field.name.to_owned(), self.field(field))).collect();
-        json!({
+        let mut schema = json!({
             "description": table.about,
             "type": "object",
             "properties": properties,
             "additionalProperties": false,
-        })
+        });
+        if !table.required.is_empty() {
+            schema["required"] = json!(table.required);
+        }
+        schema
     }
 
     fn field(&mut self, field: &'static Field) -> Value {
@@ -133,9 +137,10 @@ mod tests {
             Field { name: "rules", about: "More.", takes: Takes::List(&Takes::Table(&RULE)) },
             Field { name: "other", about: "Another.", takes: Takes::Table(&ALIKE) },
         ],
+        required: &["limit"],
     };
 
-    static ALIKE: Table = Table { what: "the rule", about: "Nothing.", fields: &[] };
+    static ALIKE: Table = Table { what: "the rule", about: "Nothing.", fields: &[], required: &[] };
 
     static FILE: Table = Table {
         what: "a policy file",
@@ -151,6 +156,7 @@ mod tests {
                 takes: Takes::Either(&[Takes::Text, Takes::Flag]),
             },
         ],
+        required: &[],
     };
 
     #[test]
@@ -208,6 +214,7 @@ mod tests {
                         "other": { "description": "Another.", "$ref": "#/$defs/rule-2" },
                     },
                     "additionalProperties": false,
+                    "required": ["limit"],
                 },
                 "rule-2": {
                     "description": "Nothing.",

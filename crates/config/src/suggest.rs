@@ -10,8 +10,9 @@ pub(crate) fn did_you_mean<'a>(
         return None;
     }
     let wrong = folded(wrong);
-    let distances =
-        names.into_iter().map(|name| (strsim::osa_distance(&wrong, &folded(name)), name));
+    // Names of a file's own may be longer, and many.
+    let names = names.into_iter().take(NAMES_MAX).filter(|name| name.len() <= LENGTH_MAX);
+    let distances = names.map(|name| (strsim::osa_distance(&wrong, &folded(name)), name));
     let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
     let length = wrong.chars().count().min(nearest.chars().count());
     // One slip in short words, one more for every three letters; never all of a word.
@@ -26,6 +27,8 @@ fn folded(name: &str) -> String {
 }
 
 const LENGTH_MAX: usize = 64;
+/// Who has more names than this finds the right one without us.
+const NAMES_MAX: usize = 2_000;
 
 #[cfg(test)]
 mod tests {

@@ -35,7 +35,7 @@ pub struct GateBuilder {
 #[derive(Debug)]
 enum Policy {
     Path(PathBuf),
-    Rules(Box<Rules>),
+    Rules(Arc<Rules>),
     Text(String),
 }
 
@@ -52,9 +52,9 @@ impl GateBuilder {
         self
     }
 
-    /// Rules that were read already.
-    pub fn rules(mut self, rules: Rules) -> GateBuilder {
-        self.policy = Some(Policy::Rules(Box::new(rules)));
+    /// Rules that were read already; several gates may go by the same ones.
+    pub fn rules(mut self, rules: impl Into<Arc<Rules>>) -> GateBuilder {
+        self.policy = Some(Policy::Rules(rules.into()));
         self
     }
 
@@ -98,9 +98,13 @@ impl GateBuilder {
     pub fn open(self) -> Result<Gate, OpenError> {
         let rules = match self.policy {
             None => return Err(OpenError::NoPolicy),
-            Some(Policy::Path(path)) => Rules::from_path(&path).map_err(OpenError::Policy)?.rules,
-            Some(Policy::Rules(rules)) => *rules,
-            Some(Policy::Text(text)) => Rules::from_text(&text).map_err(OpenError::Text)?.rules,
+            Some(Policy::Path(path)) => {
+                Arc::new(Rules::from_path(&path).map_err(OpenError::Policy)?.rules)
+            }
+            Some(Policy::Rules(rules)) => rules,
+            Some(Policy::Text(text)) => {
+                Arc::new(Rules::from_text(&text).map_err(OpenError::Text)?.rules)
+            }
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let memory = self.memory.unwrap_or_default();
@@ -117,7 +121,7 @@ impl GateBuilder {
         let limits = restored.present(now);
         let adapt = Adapt::new(self.adaptive, clock.now()).map_err(OpenError::Adaptive)?;
         adapt.look_at(clock.now());
-        let rules = (Arc::new(rules), adapt.factor());
+        let rules = (rules, adapt.factor());
         let home = Arc::new(Home { store, clock });
         let first = Generation::new(rules, (None, &limits), &home, now);
         let first = first.map_err(OpenError::Store)?;

@@ -74,7 +74,7 @@ pub use crate::shares::ShareStats;
 pub use crate::snapshot::{SaveError, SnapshotProblem, SnapshotRestored, SnapshotSaved};
 pub use crate::stats::{GateStats, StoreStats};
 pub use crate::store::StoreFailure;
-pub use crate::suite::{Unmet, try_out};
+pub use crate::suite::{Tryout, Unmet};
 pub use crate::together::{AdmitTogether, Together};
 pub use crate::wait::Start;
 

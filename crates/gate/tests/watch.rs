@@ -166,6 +166,22 @@ fn a_folder_whose_files_come_and_go() {
     assert_ne!(watched.names(), [] as [&str; 0], "the one before stays");
 }
 
+/// Its rules are not taken away by whoever removes what it leads to.
+#[test]
+fn a_link_of_a_folder_that_leads_nowhere() {
+    let (folder, beside) = (Folder::new(), Folder::new());
+    folder.write("10.yaml", &policy("ten"));
+    let target = beside.write("there.yaml", &policy("twenty"));
+    symlink(&target, folder.join("20.yaml")).unwrap();
+    let watched = Watched::new(folder.path());
+    fs::remove_file(&target).unwrap();
+    let why = watched.hears_why();
+    assert!(why.contains("20.yaml"), "{why}");
+    assert_eq!(watched.names(), ["ten", "twenty"]);
+    beside.write("there.yaml", &policy("thirty"));
+    watched.becomes("the link leads somewhere again", &["ten", "thirty"]);
+}
+
 #[test]
 fn a_wrong_or_deleted_file_never_replaces_a_right_one() {
     let folder = Folder::new();

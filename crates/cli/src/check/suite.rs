@@ -1,11 +1,12 @@
 //! Whether the tests of a policy hold.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
-use tidegate_config::{Finding, Rules, Suite, Test};
-use tidegate_gate::{Unmet, try_out};
+use tidegate_config::{Finding, Suite, Test};
+use tidegate_gate::{Tryout, Unmet};
 
 use super::policy;
 use super::says::Says;
@@ -18,16 +19,31 @@ struct Tally {
     failed: usize,
 }
 
+/// Policies that were read, and those that could not be used. None is read twice: it may be a pipe,
+/// and may change meanwhile.
+#[derive(Debug, Default)]
+struct Policies {
+    read: BTreeMap<PathBuf, Option<Tryout>>,
+}
+
+impl Policies {
+    /// The policy at `path`; what is wrong with it is said once.
+    fn at(&mut self, path: &Path, says: &mut Says) -> Option<&Tryout> {
+        let load = || policy::load(path, says).map(|loaded| Tryout::new(loaded.rules));
+        self.read.entry(path.to_owned()).or_insert_with(load).as_ref()
+    }
+}
+
 /// Runs every file of tests, against `policy` or against the one that it names.
 pub(super) fn run(
     policy: Option<&Path>,
     files: &[PathBuf],
     says: &mut Says,
 ) -> Result<(), Failure> {
-    let mut tally = Tally::default();
+    let (mut policies, mut tally) = (Policies::default(), Tally::default());
     let mut is_whole = true;
     for file in files {
-        is_whole &= one(policy, file, &mut tally, says)?;
+        is_whole &= one((policy, &mut policies), file, &mut tally, says)?;
     }
     let Tally { passed, failed } = tally;
     says.value(&json!({ "type": "tests", "passed": passed, "failed": failed }));
@@ -39,7 +55,7 @@ pub(super) fn run(
 
 /// Runs a file of tests; `false` if it or its policy cannot be used.
 fn one(
-    policy: Option<&Path>,
+    (policy, policies): (Option<&Path>, &mut Policies),
     file: &Path,
     tally: &mut Tally,
     says: &mut Says,
@@ -61,29 +77,20 @@ fn one(
         );
         return Err(Failure::Usage { command: "check", text });
     };
-    let Some(loaded) = policy::load(policy, says) else { return Ok(false) };
-    if let Err(report) = suite.check(&loaded.rules) {
+    let Some(tryout) = policies.at(policy, says) else { return Ok(false) };
+    if let Err(report) = suite.check(tryout.rules()) {
         says.report(&report);
         says.text(&format!("{}: {}\n", file.display(), report.summary()));
         return Ok(false);
     }
     says.text(&format!("{}: {}\n", file.display(), counted(suite.tests().len())));
-    let mut rules = Some(loaded.rules);
     for test in suite.tests() {
-        // A gate keeps its rules, so all but the first test read them again.
-        let rules = rules.take().map_or_else(|| again(policy), Ok)?;
-        let unmet = try_out(test, rules).context("the policy cannot be put in force")?;
+        let unmet = tryout.run(test).context("the policy cannot be put in force")?;
         told(&suite, file, test, &unmet, says);
         let count = if unmet.is_empty() { &mut tally.passed } else { &mut tally.failed };
         *count += 1;
     }
     Ok(true)
-}
-
-fn again(policy: &Path) -> Result<Rules, Failure> {
-    let loaded = Rules::from_path(policy);
-    let loaded = loaded.context("the policy was changed while it was tested")?;
-    Ok(loaded.rules)
 }
 
 /// Says how a test went.

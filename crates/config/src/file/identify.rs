@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::Reading;
 use super::tables::{FORWARDED, IDENTIFY};
 use crate::address::{self, Believes, Proxies};
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, instead_of};
 use crate::identify::{Alternative, Identify};
 use crate::misread::Misread;
 use crate::problem::Span;
@@ -109,11 +109,22 @@ impl Reading<'_> {
     fn read_identity(&mut self, node: &Node, index: usize) -> Vec<Alternative> {
         let mut identity = Vec::new();
         for alternative in self.read_filled(node) {
-            let all = self.read_filled(alternative).iter();
+            self.read_filled(alternative);
+            let all = self.read_together(alternative).iter();
             let all = all.filter_map(|one| self.read_who(one, index)).collect();
             identity.push(all);
         }
         identity
+    }
+
+    /// Attributes that count together, as a key or as a part of an identity: not too many.
+    pub(super) fn read_together<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+        let nodes = node.one_or_more();
+        if PARTS_MAX < nodes.len() {
+            let message = format!("{} attributes are too many to count together", nodes.len());
+            self.problems.error(node.at, message).help(format!("use at most {PARTS_MAX}"));
+        }
+        nodes.get(..PARTS_MAX).unwrap_or(nodes)
     }
 
     /// What is in a list, or the node itself; something has to be there.
@@ -200,8 +211,11 @@ impl Reading<'_> {
                 self.needs_tokens(&attribute, node.at);
                 Some(attribute)
             }
-            Err(misread) => {
-                self.misread(node.at, misread);
+            Err(Misread { message, help }) => {
+                let names = &self.identities;
+                self.problems.misread(node.at, || {
+                    Misread::new(message, help.unwrap_or_else(|| instead_of(text, names)))
+                });
                 None
             }
         }

@@ -49,7 +49,7 @@ impl Reading<'_> {
     }
 
     /// Names and what they have to be.
-    fn read_pairs<'n>(&mut self, node: &'n Node, name: &str) -> Option<&'n [Entry]> {
+    pub(super) fn read_pairs<'n>(&mut self, node: &'n Node, name: &str) -> Option<&'n [Entry]> {
         let Value::Map(entries) = &node.value else {
             let message = format!("`{name}` takes a map, not {}", node.found());
             let example = if node.plain_text().is_empty() { "NAME" } else { node.plain_text() };
@@ -95,7 +95,7 @@ impl Reading<'_> {
         Condition::Tier(tiers)
     }
 
-    fn read_value(&mut self, kind: &str, entry: &Entry) -> Option<Condition> {
+    pub(super) fn read_value(&mut self, kind: &str, entry: &Entry) -> Option<Condition> {
         let name = format!("{kind}:{}", entry.name);
         match Attribute::parse(&name, &[]) {
             Ok(attribute) => {
@@ -130,7 +130,8 @@ impl Reading<'_> {
     fn check_value(&mut self, attribute: &Attribute, text: &str, node: &Node) {
         let is_odd = |letter: char| letter.is_whitespace() || ",|/:?#@".contains(letter);
         // An address of IPv6 stands in brackets, and has colons of its own.
-        if !text.contains(is_odd) || text.starts_with('[') {
+        let address = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        if !address.map_or(text, |(_, behind)| behind).contains(is_odd) {
             return;
         }
         let help = match attribute {

@@ -56,13 +56,11 @@ impl Reading<'_> {
 
     fn read_zone(&mut self, node: &Node) -> Option<Zone> {
         let name = node.text("time_zone", &mut self.problems)?;
-        match Zone::named(name) {
-            Ok(zone) => Some(zone),
-            Err(misread) => {
-                self.misread(node.at, misread);
-                None
-            }
+        let zone = Zone::named(name);
+        if zone.is_none() {
+            self.problems.misread(node.at, || Zone::misread(name));
         }
+        zone
     }
 
     /// What is counted: what `unit` says, or else what the limit does.

@@ -15,6 +15,8 @@ mod tables;
 mod tiers;
 mod ways;
 
+use std::collections::HashMap;
+
 use crate::address::Proxies;
 use crate::identify::Tiers;
 use crate::index::Index;
@@ -34,6 +36,8 @@ pub(crate) struct Reading<'o> {
     /// The names under `identify`.
     identities: Vec<Box<str>>,
     tiers: Tiers,
+    /// Where each tier is among them.
+    tier_places: HashMap<Box<str>, usize>,
     /// Whether the file lists all tiers there are.
     tiers_are_known: bool,
     /// Whether there is a section `jwt`, be it wrong.
@@ -47,7 +51,7 @@ pub(crate) struct Reading<'o> {
     proxies: Proxies,
     defaults: Defaults,
     /// The names of rules, and where each stands.
-    names: std::collections::HashMap<Box<str>, Span>,
+    names: HashMap<Box<str>, Span>,
 }
 
 /// What rules do that do not say so themselves.
@@ -73,6 +77,7 @@ impl<'o> Reading<'o> {
             outside,
             identities: Vec::new(),
             tiers: Tiers::default(),
+            tier_places: HashMap::new(),
             tiers_are_known: false,
             has_tokens: false,
             has_tiers: false,
@@ -80,7 +85,7 @@ impl<'o> Reading<'o> {
             made_of: Vec::new(),
             proxies: Proxies::default(),
             defaults: Defaults { without_store: None, nodes: 1 },
-            names: std::collections::HashMap::new(),
+            names: HashMap::new(),
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::Reading;
 use super::tables::OUTCOME;
-use crate::glob::Glob;
+use crate::attribute::Attribute;
+use crate::matcher::Condition;
 use crate::misread::quoted;
 use crate::outcome::Outcome;
 use crate::read::Fields;
@@ -22,12 +23,14 @@ impl Reading<'_> {
             let problem = self.problems.error(one.at, message);
             problem.help("write one such as `401`, `5xx` or `400-499`");
         }
-        let headers = fields.get("header").and_then(|node| node.map("header", &mut self.problems));
+        let headers = fields.get("header").and_then(|node| self.read_pairs(node, "header"));
         for entry in headers.unwrap_or_default() {
-            let like = self.read_filled(&entry.node).iter();
-            let like = like.filter_map(|one| one.scalar(&entry.name, &mut self.problems));
-            let like = like.map(|text| Glob::new(&text)).collect();
-            outcome.headers.push((entry.name.to_ascii_lowercase().into(), like));
+            // As of a request: a name or a value that no header has would never count.
+            if let Some(Condition::Value { attribute: Attribute::Header(name), like }) =
+                self.read_value("header", entry)
+            {
+                outcome.headers.push((name, like));
+            }
         }
         outcome.not = fields.get("not").and_then(|node| self.read_outcome(node)).map(Box::new);
         if fields.is_empty() {

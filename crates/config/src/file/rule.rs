@@ -6,12 +6,14 @@ use super::tables::{MISSING, RULE, WITHOUT_STORE};
 use crate::attribute::Attribute;
 use crate::key::KeySource;
 use crate::matcher::Matcher;
-use crate::misread::quoted;
+use crate::misread::{Misread, quoted};
 use crate::problem::Span;
 use crate::quantity;
 use crate::read::Fields;
 use crate::rule::{Action, Limit, Missing, Rule, Unit, WithoutStore};
+use crate::rules::Rules;
 use crate::source::{Node, Value};
+use crate::suggest::did_you_mean;
 
 /// A rule, and where it belongs.
 #[derive(Debug)]
@@ -45,6 +47,9 @@ const BESIDE_LIMIT: [&str; 20] = [
     "last",
 ];
 
+/// In ten thousandths of the keys.
+const ENFORCED_FOR_ALL: u16 = 10_000;
+
 /// How many conditions are compared, at most, to find rules that nothing reaches.
 const COMPARISONS_MAX: usize = 20_000_000;
 
@@ -65,6 +70,8 @@ impl Reading<'_> {
             let message = format!("{quotas} rules, tiers and overrides are too many");
             self.problems.error(last.at, message).help(format!("at most {RULES_MAX} are kept"));
         }
+        self.check_names(&ranked);
+        self.check_limits(&ranked);
         self.warn_of_unreachable(&ranked);
         let tiers = self.tiers.names.len();
         let mut rules: Vec<Rule> = ranked.into_iter().map(|it| it.rule).collect();
@@ -80,6 +87,45 @@ impl Reading<'_> {
             }
         }
         rules
+    }
+
+    /// Complains of a rule that has the name of another's second limit: clients see both.
+    fn check_names(&mut self, ranked: &[Ranked]) {
+        for rule in ranked.iter().map(|it| &it.rule) {
+            let Some(second) = rule.second_name() else { continue };
+            if let Some(at) = self.names.get(&*second) {
+                let message = format!("`{second}` is the second limit of `{}`", rule.name);
+                let problem = self.problems.error(*at, message);
+                problem.help("choose another name: a rule with `credits` has two limits");
+            }
+        }
+    }
+
+    /// Complains of more limits than are judged together, where they are for every request: all
+    /// would be refused.
+    fn check_limits(&mut self, ranked: &[Ranked]) {
+        if self.problems.is_fatal() {
+            return;
+        }
+        let mut limits = 0;
+        for Ranked { at, rule, .. } in ranked {
+            if !rule.matcher.covers(&Matcher::everything()) {
+                continue;
+            }
+            limits += limits_for_all(rule);
+            if Rules::LIMITS_MAX < limits {
+                let message = format!("rule `{}` is one too many: nothing would pass", rule.name);
+                self.problems.error(*at, message).help(format!(
+                    "at most {} limits are for one request, and `credits` are two: give some \
+                     rules a `match`, or `last: true`",
+                    Rules::LIMITS_MAX
+                ));
+                return;
+            }
+            if rule.stops() {
+                return;
+            }
+        }
     }
 
     fn warn_of_unreachable(&mut self, ranked: &[Ranked]) {
@@ -174,20 +220,12 @@ impl Reading<'_> {
 
     pub(super) fn read_key(&mut self, node: &Node, matcher: &Matcher) -> Vec<Attribute> {
         let mut key = Vec::new();
-        for one in node.one_or_more() {
+        for one in self.read_together(node) {
             let Some(attribute) = self.read_attribute(one) else { continue };
             if let Attribute::Named(name) = &attribute
                 && !matcher.names().any(|known| *known == **name)
             {
-                let near = crate::suggest::did_you_mean(name, matcher.names());
-                let help = match near {
-                    Some(near) => format!("did you mean `{{{near}}}`?"),
-                    None => {
-                        format!("name it in the `match`, as in `path: /users/{{{name}}}`")
-                    }
-                };
-                let message = format!("no path of the `match` has a segment `{{{name}}}`");
-                self.problems.error(one.at, message).help(help);
+                self.problems.misread(one.at, || unnamed(name, matcher));
             }
             key.push(attribute);
         }
@@ -256,13 +294,15 @@ impl Reading<'_> {
             }
             return 0;
         }
-        let Some(node) = fields.get("enforce") else { return 10_000 };
-        let Some(text) = node.scalar("enforce", &mut self.problems) else { return 10_000 };
+        let Some(node) = fields.get("enforce") else { return ENFORCED_FOR_ALL };
+        let Some(text) = node.scalar("enforce", &mut self.problems) else {
+            return ENFORCED_FOR_ALL;
+        };
         match quantity::share(&text) {
             Ok(share) => share,
             Err(misread) => {
                 self.misread(node.at, misread);
-                10_000
+                ENFORCED_FOR_ALL
             }
         }
     }
@@ -286,6 +326,26 @@ impl Reading<'_> {
         let flag = fields.get(name).and_then(|node| node.flag(name, &mut self.problems));
         flag.unwrap_or(usual)
     }
+}
+
+/// How many limits a rule has that are enforced for every request it matches, unless its tier or
+/// its key has a quota of its own.
+fn limits_for_all(rule: &Rule) -> usize {
+    let Some(limit) = rule.limit() else { return 0 };
+    let may_miss = limit.missing == Missing::Skip && !limit.key.is_empty();
+    if may_miss || limit.enforced < ENFORCED_FOR_ALL {
+        return 0;
+    }
+    rule.variants().get(rule.usual_variant()).map_or(0, |variant| variant.policies().len())
+}
+
+/// What to write instead of a segment that no path has.
+fn unnamed(name: &str, matcher: &Matcher) -> Misread {
+    let help = match did_you_mean(name, matcher.names()) {
+        Some(near) => format!("did you mean `{{{near}}}`?"),
+        None => format!("name it in the `match`, as in `path: /users/{{{name}}}`"),
+    };
+    Misread::new(format!("no path of the `match` has a segment `{{{name}}}`"), help)
 }
 
 /// Whether a value is a list of tiers.

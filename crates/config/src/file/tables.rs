@@ -47,6 +47,8 @@ const LIMIT: Takes = Takes::Form {
     pattern: "",
 };
 const COUNT: Takes = Takes::Count { min: 1, max: u32::MAX as u64 };
+/// A number that may be shortened.
+const CELLS: Takes = Takes::Either(&[COUNT, Takes::Form { like: &["10k", "10_000"], pattern: "" }]);
 const DURATION: Takes = Takes::Form { like: &["250ms", "30s", "5min", "2h"], pattern: "" };
 const SHARE: Takes = Takes::Form { like: &["10%", "0.5%"], pattern: "" };
 
@@ -91,6 +93,7 @@ pub(crate) static FILE: Table = Table {
              decides by this node's share of the quota, `open` lets pass, `closed` refuses.";
         "nodes": COUNT, "How many nodes share the quota while Redis does not answer.";
     },
+    required: &[],
 };
 
 const IDENTITY: Takes = Takes::OneOrMore(&ATTRIBUTES);
@@ -110,6 +113,7 @@ pub(super) static IDENTIFY: Table = Table {
         "ipv6_prefix": Takes::Count { min: 1, max: 128 },
             "How many bits of an IPv6 address count as one client; 64 unless said.";
     },
+    required: &[],
 };
 
 pub(super) static JWT: Table = Table {
@@ -130,6 +134,7 @@ pub(super) static JWT: Table = Table {
             "Believes every claim without looking at a signature. Only behind something that has \
              checked it: otherwise everybody is whoever they say.";
     },
+    required: &[],
 };
 
 pub(super) static TIERS: Table = Table {
@@ -141,6 +146,7 @@ pub(super) static TIERS: Table = Table {
         "default": Takes::Scalar, "The tier of requests that say nothing, or something unknown.";
         "names": SCALARS, "All tiers there are. With this, another name in a rule is a mistake.";
     },
+    required: &["default"],
 };
 
 const COST: Takes =
@@ -151,10 +157,11 @@ pub(super) static COST_RULE: Table = Table {
     about: "What requests cost.",
     fields: table_fields! {
         "match": MATCHES, "Which requests; `method` and `path` may also stand beside `cost`.";
-        "method": NAMES, "Short for `match: { method: … }`.";
+        "method": SCALARS, "Short for `match: { method: … }`.";
         "path": NAMES, "Short for `match: { path: … }`.";
         "cost": COST, "How many cells.";
     },
+    required: &["cost"],
 };
 
 pub(super) static MEASURE: Table = Table {
@@ -172,6 +179,7 @@ pub(super) static MEASURE: Table = Table {
         "min": Takes::Count { min: 0, max: u32::MAX as u64 }, "The least; 1 unless said.";
         "max": COUNT, "The most.";
     },
+    required: &["from"],
 };
 
 const MATCHES: Takes = Takes::OneOrMore(&Takes::Table(&MATCH));
@@ -180,8 +188,8 @@ pub(super) static MATCH: Table = Table {
     what: "a match",
     about: "Which requests: all that is said has to hold. A list of matches is any of them.",
     fields: table_fields! {
-        "method": NAMES, "`GET`, or a list.";
-        "host": NAMES, "`api.example.com`, `*.example.com`, or a list.";
+        "method": SCALARS, "`GET`, or a list.";
+        "host": SCALARS, "`api.example.com`, `*.example.com`, or a list.";
         "path": NAMES,
             "`/search/**`, `/users/{id}`, `/files/*.png`, or a list. `**` is any number of \
              segments, `*` is within one.";
@@ -194,6 +202,7 @@ pub(super) static MATCH: Table = Table {
         "attribute": VALUES, "What the application itself knows of the request.";
         "not": Takes::OneOrMore(&Takes::Table(&MATCH)), "What must not hold.";
     },
+    required: &[],
 };
 
 pub(super) static OUTCOME: Table = Table {
@@ -208,6 +217,7 @@ pub(super) static OUTCOME: Table = Table {
         "header": VALUES, "Headers and what they have to be.";
         "not": Takes::Table(&OUTCOME), "What must not hold.";
     },
+    required: &[],
 };
 
 pub(super) static CREDITS: Table = Table {
@@ -218,6 +228,7 @@ pub(super) static CREDITS: Table = Table {
         "rate": Takes::Form { like: &["10x"], pattern: "" },
             "How fast it may be spent: so many times the limit.";
     },
+    required: &["for", "rate"],
 };
 
 pub(super) static OVERRIDE: Table = Table {
@@ -226,8 +237,9 @@ pub(super) static OVERRIDE: Table = Table {
     fields: table_fields! {
         "key": SCALARS, "The value of the rule's key; a list if the key has several parts.";
         "limit": LIMIT, "Its limit.";
-        "burst": COUNT, "Its burst.";
+        "burst": CELLS, "Its burst.";
     },
+    required: &["key", "limit"],
 };
 
 pub(super) static RULE: Table = Table {
@@ -236,7 +248,7 @@ pub(super) static RULE: Table = Table {
     fields: table_fields! {
         "name": Takes::Scalar,
             "Its name in headers, answers and metrics: what was consumed is kept under it.";
-        "about": Takes::Text, "What it is for. Not used.";
+        "about": Takes::Scalar, "What it is for. Not used.";
         "match": MATCHES, "Which requests it is for; all of them if this is missing.";
         "key": ATTRIBUTES,
             "Whom it counts: an attribute, or several together. Everybody together if this is \
@@ -249,7 +261,7 @@ pub(super) static RULE: Table = Table {
             "For `leaky-bucket`: `meter` refuses what overflows, `queue` holds it back.";
         "limit": Takes::Either(&[LIMIT, Takes::Map(&LIMIT)]),
             "How much: `100/min`, or one for each tier.";
-        "burst": Takes::Either(&[COUNT, Takes::Map(&COUNT)]),
+        "burst": Takes::Either(&[CELLS, Takes::Map(&CELLS)]),
             "How many may come at once, for buckets; or one for each tier.";
         "credits": Takes::Table(&CREDITS), "Unused quota, saved up for a burst.";
         "adaptive": SHARE,
@@ -278,6 +290,7 @@ pub(super) static RULE: Table = Table {
         "unlimited": Takes::Flag, "Lets pass what it matches; rules below do not apply.";
         "block": Takes::Flag, "Refuses what it matches.";
     },
+    required: &["name"],
 };
 
 const CAPACITY: Takes = Takes::Form { like: &["100 in flight", "500/s"], pattern: "" };
@@ -289,13 +302,13 @@ pub(super) static SHARING: Table = Table {
     about: "What is scarce, and who shares it by weight.",
     fields: table_fields! {
         "name": Takes::Scalar, "Its name in metrics: its queue is kept under it.";
-        "about": Takes::Text, "What it is for. Not used.";
+        "about": Takes::Scalar, "What it is for. Not used.";
         "match": MATCHES, "Which requests it is for; all of them if this is missing.";
         "capacity": CAPACITY, "How much there is: so many at a time, or so many over a time.";
         "adaptive": SHARE,
             "For what is in flight: how many are right is found out, between this part of the \
              capacity and all of it.";
-        "burst": COUNT, "For a rate: how many may start at once; as many as the rate says unless \
+        "burst": CELLS, "For a rate: how many may start at once; as many as the rate says unless \
              said.";
         "by": ATTRIBUTES,
             "Who shares: up to three attributes, from the outside in, such as organization, \
@@ -309,6 +322,7 @@ pub(super) static SHARING: Table = Table {
             "Whether a tenant whose requests have all waited for long loses its oldest, and its \
              newest are served first.";
     },
+    required: &["name", "capacity", "by"],
 };
 
 pub(super) static CLASSES: Table = Table {
@@ -320,6 +334,7 @@ pub(super) static CLASSES: Table = Table {
         "high": MATCHES, "What somebody is waiting for.";
         "low": MATCHES, "What is served when there is time; it always gets a twentieth.";
     },
+    required: &[],
 };
 
 pub(super) static QUEUE: Table = Table {
@@ -329,4 +344,5 @@ pub(super) static QUEUE: Table = Table {
         "total": WAITING, "All together; 10000 unless said.";
         "each": WAITING, "Of one tenant, the innermost name of `by`; 1000 unless said.";
     },
+    required: &[],
 };

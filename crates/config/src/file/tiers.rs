@@ -3,10 +3,11 @@
 use super::Reading;
 use super::tables::TIERS;
 use crate::attribute::Attribute;
-use crate::misread::quoted;
+use crate::misread::{Misread, quoted};
 use crate::problem::Span;
 use crate::read::Fields;
 use crate::source::Node;
+use crate::suggest::did_you_mean;
 
 /// The most tiers.
 const TIERS_MAX: usize = 1_000;
@@ -29,7 +30,7 @@ impl Reading<'_> {
         for (field, names) in [("default", fields.get("default")), ("names", fields.get("names"))] {
             for one in names.map_or(&[][..], Node::one_or_more) {
                 let Some(name) = one.scalar(field, &mut self.problems) else { continue };
-                if self.tiers.index(name.as_bytes()).is_none() {
+                if !self.tier_places.contains_key(&*name) {
                     self.add_tier(&name, one.at);
                 }
                 self.tiers_are_known = field == "names";
@@ -73,28 +74,35 @@ impl Reading<'_> {
             let message = format!("{} cannot be a tier", quoted(name));
             self.problems.error(at, message).help("use up to 64 letters, digits, `-`, `_` and `.`");
         }
+        let place = self.tiers.names.len();
         self.tiers.names.push(name.into());
-        self.tiers.names.len() - 1
+        self.tier_places.insert(name.into(), place);
+        place
     }
 
     /// The place of a tier that a rule names.
     pub(super) fn tier(&mut self, name: &str, at: Span) -> usize {
-        if let Some(index) = self.tiers.index(name.as_bytes()) {
-            return index;
+        if let Some(index) = self.tier_places.get(name) {
+            return *index;
         }
         if self.tiers.names.is_empty() && !self.has_tiers {
             let problem = self.problems.error(at, "nothing says which tier a request is of");
             problem.help("add `tiers: { header: x-tier, default: free }` to the file");
         } else if self.tiers_are_known && !self.tiers.names.is_empty() {
-            let names = self.tiers.names.iter().map(|name| &**name);
-            let near = crate::suggest::did_you_mean(name, names).map(str::to_owned);
-            let problem = self.problems.error(at, format!("there is no tier {}", quoted(name)));
-            problem.help(match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "add it to the `names` under `tiers`".to_owned(),
-            });
+            let names = &self.tiers.names;
+            self.problems.misread(at, || unknown(name, names));
         }
         // Where there is no default, whatever comes first is; there is an error for it already.
         self.add_tier(name, at)
     }
+}
+
+/// What to write instead of a tier that is none.
+fn unknown(name: &str, names: &[Box<str>]) -> Misread {
+    let near = did_you_mean(name, names.iter().map(|name| &**name));
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "add it to the `names` under `tiers`".to_owned(),
+    };
+    Misread::new(format!("there is no tier {}", quoted(name)), help)
 }

@@ -143,6 +143,7 @@ mod tests {
             Field { name: "limit", about: "How much.", takes: Takes::Text },
             Field { name: "key", about: "Whom.", takes: Takes::Text },
         ],
+        required: &["limit"],
     };
 
     /// Reads a rule whose `limit` is required, and compares all that is printed.

@@ -25,6 +25,8 @@ pub(crate) struct Table {
     /// For documentation: a sentence.
     pub(crate) about: &'static str,
     pub(crate) fields: &'static [Field],
+    /// The names of those that must be given, whatever else is.
+    pub(crate) required: &'static [&'static str],
 }
 
 /// A field of a table.

@@ -13,6 +13,7 @@ use crate::load::{LoadError, bounded};
 use crate::problem::{Problem, Problems, Span};
 use crate::report::{File, Finding, Report};
 use crate::request::{Response, Sample};
+use crate::rule::Rule;
 use crate::rules::Rules;
 use crate::source::{self, Format};
 use crate::suggest::did_you_mean;
@@ -186,10 +187,12 @@ impl Suite {
         Finding::of(&[self.file()], problem)
     }
 
-    /// Complains of rules that the tests name and the policy does not have.
+    /// Complains of rules that the tests name and the policy does not have. The second limit of a
+    /// rule with credits has a name as well.
     pub fn check(&self, rules: &Rules) -> Result<(), Report> {
         let mut problems = Problems::default();
-        let names = || rules.rules().iter().map(crate::rule::Rule::name);
+        let seconds: Vec<String> = rules.rules().iter().filter_map(Rule::second_name).collect();
+        let names = || rules.rules().iter().map(Rule::name).chain(seconds.iter().map(|it| &**it));
         let known: std::collections::HashSet<&str> = names().collect();
         let steps = self.tests.iter().flat_map(|test| &test.steps);
         for name in steps.flat_map(|step| step.last.names()) {

@@ -20,6 +20,12 @@ use crate::source::{Node, Value};
 
 /// When a test starts that does not say so: 2026-01-01T00:00:00Z.
 const START: Tick = Tick::from_micros(1_767_225_600_000_000);
+/// The most lines of headers, and the most attributes, that are said at one place.
+const NAMED_MAX: usize = 1_000;
+/// The most bytes of all requests together: what a test says is said again for each of its steps.
+const SENT_BYTES_MAX: usize = 256 << 20;
+/// What a header or an attribute takes besides its letters, roughly.
+const NAMED_BYTES: usize = 64;
 /// The longest that a test may last.
 const LASTS_MAX: Time = Time::from_micros(100 * 366 * 86_400 * 1_000_000);
 
@@ -38,6 +44,8 @@ struct Reading<'p> {
     problems: &'p mut Problems,
     steps: usize,
     requests: u64,
+    /// How many bytes all requests have.
+    sent: usize,
 }
 
 /// The policy's path and the tests.
@@ -45,7 +53,7 @@ pub(super) fn suite(tree: &Node, problems: &mut Problems) -> Option<(Option<Path
     let fields = Fields::of(tree, &SUITE, problems)?;
     let policy = fields.get("policy").and_then(|node| node.text("policy", problems));
     let list = fields.required("tests", problems)?.list("tests", problems)?;
-    let mut reading = Reading { problems, steps: 0, requests: 0 };
+    let mut reading = Reading { problems, steps: 0, requests: 0, sent: 0 };
     let tests = list.iter().filter_map(|node| reading.test(node)).collect();
     Some((policy.map(PathBuf::from), tests))
 }
@@ -153,6 +161,10 @@ impl Reading<'_> {
         let mut attributes = Vec::new();
         for entry in given.unwrap_or_default() {
             let value = entry.node.scalar(&entry.name, self.problems);
+            if attributes.len() == NAMED_MAX {
+                self.too_many(&entry.node, "attributes");
+                break;
+            }
             attributes.extend(value.map(|value| (entry.name.clone(), value.into_owned())));
         }
         Said { line, headers, from, attributes }
@@ -168,6 +180,7 @@ impl Reading<'_> {
             }
             return None;
         };
+        self.weigh(fields, line.len() + own.bytes() + usual.bytes())?;
         let mut request = Sample::new(line);
         let is_own = |name: &str| own.headers.iter().any(|(other, _)| other == name);
         let usual_headers = usual.headers.iter().filter(|(name, _)| !is_own(name));
@@ -212,13 +225,38 @@ impl Reading<'_> {
     fn headers(&mut self, node: &Node) -> Vec<(String, Vec<String>)> {
         let entries = node.map("header", self.problems).unwrap_or_default();
         let mut headers = Vec::new();
+        let mut left = NAMED_MAX;
         for entry in entries {
-            let lines = entry.node.one_or_more().iter();
-            let lines = lines.filter_map(|line| line.scalar(&entry.name, self.problems));
+            let lines = entry.node.one_or_more();
+            let Some(rest) = left.checked_sub(lines.len()) else {
+                self.too_many(&entry.node, "lines of headers");
+                break;
+            };
+            left = rest;
+            let lines = lines.iter().filter_map(|line| line.scalar(&entry.name, self.problems));
             let lines = lines.map(std::borrow::Cow::into_owned).collect();
             headers.push((entry.name.to_ascii_lowercase(), lines));
         }
         headers
+    }
+
+    fn too_many(&mut self, node: &Node, what: &str) {
+        let problem =
+            self.problems.error(node.at, format!("there are more than {NAMED_MAX} {what}"));
+        problem.help("leave some out");
+    }
+
+    /// Counts the bytes of all requests; `None` once they are too many, which is said once.
+    fn weigh(&mut self, fields: &Fields<'_>, bytes: usize) -> Option<()> {
+        let before = self.sent;
+        self.sent = before.saturating_add(bytes);
+        if before <= SENT_BYTES_MAX && SENT_BYTES_MAX < self.sent {
+            let megabytes = SENT_BYTES_MAX >> 20;
+            let message = format!("the requests of a file have at most {megabytes} MiB together");
+            let problem = self.problems.error(fields.at(), message);
+            problem.help("let its test say less for all of them, or put some into another file");
+        }
+        (self.sent <= SENT_BYTES_MAX).then_some(())
     }
 
     fn respond(&mut self, node: &Node) -> Option<Answered> {
@@ -323,6 +361,18 @@ impl Reading<'_> {
                 None
             }
         }
+    }
+}
+
+impl Said {
+    /// How many bytes its headers and attributes take.
+    fn bytes(&self) -> usize {
+        let headers = self.headers.iter().flat_map(|(name, lines)| {
+            lines.iter().map(|line| name.len() + line.len() + NAMED_BYTES)
+        });
+        let attributes =
+            self.attributes.iter().map(|(name, value)| name.len() + value.len() + NAMED_BYTES);
+        headers.chain(attributes).sum()
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) static SUITE: Table = Table {
         "tests": Takes::List(&Takes::Table(&TEST)),
             "The tests. Each starts with nothing used up, and knows nothing of the others.";
     },
+    required: &["tests"],
 };
 
 pub(super) static TEST: Table = Table {
@@ -35,7 +36,7 @@ pub(super) static TEST: Table = Table {
     about: "Steps, one after the other. Time stands still between them unless they say otherwise.",
     fields: table_fields! {
         "name": Takes::Scalar, "What has to hold, in a sentence.";
-        "about": Takes::Text, "More about it. Not used.";
+        "about": Takes::Scalar, "More about it. Not used.";
         "start": START, "When it starts; 2026-01-01T00:00:00Z unless said.";
         "send": LINE, "What steps send that do not say so themselves.";
         "header": VALUES, "Headers of every request; a step's own of the same name count instead.";
@@ -43,6 +44,7 @@ pub(super) static TEST: Table = Table {
         "attribute": ATTRIBUTES, "What the application knows of every request.";
         "steps": Takes::List(&Takes::Table(&STEP)), "What happens.";
     },
+    required: &["name", "steps"],
 };
 
 pub(super) static STEP: Table = Table {
@@ -66,7 +68,9 @@ pub(super) static STEP: Table = Table {
         "expect": Takes::OneOf(&ENDS),
             "What each of them comes to. What else is expected has to hold for the last of them. \
              `never` is a request that costs more than a limit ever allows.";
-        "by": RULES, "The rules that refuse it: these and no others.";
+        "by": RULES,
+            "The rules that refuse it: these and no others. `NAME-peak` is the second limit of a \
+             rule with `credits`, here and below; the rule's own name is for both.";
         "shadow": RULES,
             "The rules in shadow that would have refused it: these and no others, or `none`.";
         "rules": RULES, "The rules that are for it, in any order: these and no others, or `none`.";
@@ -77,6 +81,7 @@ pub(super) static STEP: Table = Table {
              name.";
         "cost": COUNTS, "How many cells it takes of every limit; or of each rule by its name.";
     },
+    required: &[],
 };
 
 pub(super) static RESPOND: Table = Table {
@@ -86,4 +91,5 @@ pub(super) static RESPOND: Table = Table {
         "status": Takes::Count { min: 100, max: 599 }, "The status; 200 unless said.";
         "header": VALUES, "Headers.";
     },
+    required: &[],
 };

@@ -119,8 +119,34 @@ fn everything_has_an_end() {
     assert!(read(&steps(&send.repeat(10))).is_ok());
     let slow = "{ send: /, expect: allow, times: 1000000, every: 366day }";
     refuses(&steps(slow), &["a test lasts at most 100 years"]);
+    let lines = |count: usize| vec!["b"; count].join(", ");
+    let headers = |count| {
+        steps(&format!("{{ send: /, expect: allow, header: {{ a: [{}] }} }}", lines(count)))
+    };
+    refuses(&headers(1_001), &["there are more than 1000 lines of headers"]);
+    assert!(read(&headers(1_000)).is_ok());
+    let attributes: Vec<String> = (0..=1_000).map(|at| format!("a{at}: b")).collect();
+    let attributes = attributes.join(", ");
+    let step = format!("{{ send: /, expect: allow, attribute: {{ {attributes} }} }}");
+    refuses(&steps(&step), &["there are more than 1000 attributes"]);
     let giant = vec![b' '; crate::FILE_BYTES_MAX + 1];
     assert!(Suite::from_bytes("a", &giant, Format::Yaml).is_err());
+}
+
+/// What a test says of all its steps stands in the file once, but each of them has it.
+#[test]
+fn what_is_said_of_all_steps_has_an_end() {
+    let long = "b".repeat(10_000);
+    for said in [
+        format!("send: /, header: {{ a: [{}] }}", vec!["b"; 1_000].join(", ")),
+        format!("send: /, header: {{ a: {long} }}"),
+        format!("send: /, attribute: {{ a: {long} }}"),
+        format!("send: /{long}"),
+    ] {
+        let steps = "{ expect: allow }, ".repeat(50_000);
+        let text = format!("tests: [{{ name: a, {said}, steps: [{steps}] }}]");
+        refuses(&text, &["the requests of a file have at most 256 MiB together"]);
+    }
 }
 
 #[test]
@@ -130,6 +156,10 @@ fn rules_that_the_policy_does_not_have_are_found() {
     assert_eq!(read(&steps(good)).unwrap().check(&rules), Ok(()));
     let bad = "{ send: /, expect: deny, by: per-clint, shadow: [a], rules: [b, none], \
                remaining: { c: 1 }, cost: { d: 1 } }";
+    let bursty = "rules: [{ name: bursty, limit: 1/s, credits: { for: 9s, rate: 2x } }]";
+    let bursty = Rules::from_text(bursty).unwrap().rules;
+    let both = "{ send: /, expect: deny, by: bursty-peak, rules: [bursty, bursty-peak] }";
+    assert_eq!(read(&steps(both)).unwrap().check(&bursty), Ok(()));
     let report = read(&steps(bad)).unwrap().check(&rules).unwrap_err();
     let found: Vec<&str> = report.problems().map(|found| found.message.as_str()).collect();
     let wanted = ["per-clint", "a", "b", "none", "c", "d"];

@@ -29,10 +29,24 @@ impl Zone {
 
     /// The zone of this name in the IANA database. The one that we carry: every machine of a fleet
     /// has the same windows, whatever is installed there.
-    pub(crate) fn named(name: &str) -> Result<Zone, Misread> {
-        let database = TimeZoneDatabase::bundled();
-        let rules = database.get(name).map_err(|_| unknown(name, &database))?;
-        Ok(Zone { rules })
+    pub(crate) fn named(name: &str) -> Option<Zone> {
+        let rules = TimeZoneDatabase::bundled().get(name).ok()?;
+        Some(Zone { rules })
+    }
+
+    /// What to write instead of a name that is none. Every zone is looked at, so ask only for a
+    /// message that somebody reads.
+    pub(crate) fn misread(name: &str) -> Misread {
+        let form = "write a name such as `Europe/Berlin`, `America/New_York` or `UTC`";
+        let known = TimeZoneDatabase::bundled();
+        let known: Vec<String> = known.available().map(|name| name.to_string()).collect();
+        let same_city = known.iter().find(|known| {
+            let city = known.rsplit('/').next().unwrap_or(known);
+            city.eq_ignore_ascii_case(name)
+        });
+        let near = || nearest(name, known.iter().map(String::as_str));
+        let meant = same_city.map(String::as_str).or_else(near);
+        Misread::new(format!("{} is not a time zone", quoted(name)), did_you_mean(meant, form))
     }
 
     /// Where the window that holds `now` starts, where the next one does, and the one after that.
@@ -153,18 +167,6 @@ fn timestamp(now: Tick) -> Timestamp {
 /// A window that started before 1970 starts with the first tick.
 fn micros(timestamp: Timestamp) -> u64 {
     u64::try_from(timestamp.as_microsecond()).unwrap_or(0)
-}
-
-fn unknown(name: &str, database: &TimeZoneDatabase) -> Misread {
-    let form = "write a name such as `Europe/Berlin`, `America/New_York` or `UTC`";
-    let known: Vec<String> = database.available().map(|name| name.to_string()).collect();
-    let same_city = known.iter().find(|known| {
-        let city = known.rsplit('/').next().unwrap_or(known);
-        city.eq_ignore_ascii_case(name)
-    });
-    let near = || nearest(name, known.iter().map(String::as_str));
-    let meant = same_city.map(String::as_str).or_else(near);
-    Misread::new(format!("{} is not a time zone", quoted(name)), did_you_mean(meant, form))
 }
 
 #[cfg(test)]

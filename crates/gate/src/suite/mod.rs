@@ -9,6 +9,7 @@ use tidegate_core::{Kind, Span, Tick, Verdict};
 use tidegate_store::{Clock as _, ManualClock};
 
 use crate::admission::{Admission, Reason};
+use crate::answer::Answer;
 use crate::build::OpenError;
 use crate::gate::Gate;
 
@@ -41,32 +42,53 @@ struct Trial<'t> {
 struct Came {
     ends: Ends,
     verdict: Verdict,
-    by: BTreeSet<String>,
-    shadow: BTreeSet<String>,
-    rules: BTreeSet<String>,
+    by: Named,
+    shadow: Named,
+    rules: Named,
     /// What is left of the limit that is closest to refusing, if there is one.
     remaining: Option<u32>,
-    /// By rule: what is left, and what it took.
+    /// By rule, and by limit where a rule has two: what is left, and what it took.
     cells: BTreeMap<String, (u32, u32)>,
 }
 
-/// Runs a test of a [`Suite`](crate::Suite).
-///
-/// The first step that does not come as expected ends it; all that was expected of that step is
-/// told.
-pub fn try_out(test: &Test, rules: Rules) -> Result<Vec<Unmet>, OpenError> {
-    let clock = Arc::new(ManualClock::new());
-    clock.advance(test.start.since(Tick::from_micros(0)));
-    let gate =
-        Gate::builder().rules(rules.without_shares()).clock(Arc::clone(&clock) as _).open()?;
-    let mut trial = Trial { test, gate, clock, held: BTreeMap::new(), count: 0 };
-    for step in &test.steps {
-        let unmet = trial.step(step);
-        if !unmet.is_empty() {
-            return Ok(unmet);
-        }
+/// Limits by their names as clients see them, each with its rule. A file may say either.
+type Named = BTreeMap<String, String>;
+
+/// A policy that is tried out: read once, whatever the number of its tests.
+#[derive(Clone, Debug)]
+pub struct Tryout {
+    rules: Arc<Rules>,
+}
+
+impl Tryout {
+    /// Of these rules. Tests are about limits: nobody waits for a share in them.
+    pub fn new(rules: Rules) -> Tryout {
+        Tryout { rules: Arc::new(rules.without_shares()) }
     }
-    Ok(Vec::new())
+
+    /// The rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Runs a test of a [`Suite`](crate::Suite), which knows nothing of those before.
+    ///
+    /// The first step that does not come as expected ends it; all that was expected of that step
+    /// is told.
+    pub fn run(&self, test: &Test) -> Result<Vec<Unmet>, OpenError> {
+        let clock = Arc::new(ManualClock::new());
+        clock.advance(test.start.since(Tick::from_micros(0)));
+        let builder = Gate::builder().rules(Arc::clone(&self.rules));
+        let gate = builder.clock(Arc::clone(&clock) as _).open()?;
+        let mut trial = Trial { test, gate, clock, held: BTreeMap::new(), count: 0 };
+        for step in &test.steps {
+            let unmet = trial.step(step);
+            if !unmet.is_empty() {
+                return Ok(unmet);
+            }
+        }
+        Ok(Vec::new())
+    }
 }
 
 impl<'t> Trial<'t> {
@@ -144,12 +166,13 @@ impl Came {
             (_, Verdict::Deny { .. }) => Ends::Deny,
             (_, Verdict::Never) => Ends::Never,
         };
-        let stopped = || admission.stopped_by().map(str::to_owned);
-        let mut by: BTreeSet<String> = admission.violated().map(|it| it.rule.to_owned()).collect();
+        let named = |answer: Answer<'_>| (answer.name(), answer.rule.to_owned());
+        let stopped = || admission.stopped_by().map(|rule| (rule.to_owned(), rule.to_owned()));
+        let mut by: Named = admission.violated().map(named).collect();
         by.extend(stopped().filter(|_| ends == Ends::Block));
         let refused = admission.each().filter(|it| it.is_shadow && !it.decision.verdict.passes());
-        let shadow = refused.map(|it| it.rule.to_owned()).collect();
-        let rules = admission.each().map(|it| it.rule.to_owned()).chain(stopped()).collect();
+        let shadow = refused.map(named).collect();
+        let rules = admission.each().map(named).chain(stopped()).collect();
         let (verdict, cells) = (admission.verdict(), BTreeMap::new());
         let mut came = Came { ends, verdict, by, shadow, rules, remaining: None, cells };
         came.count(admission);
@@ -165,6 +188,9 @@ impl Came {
             let now = (answer.decision.remaining, answer.cost);
             let cells = self.cells.entry(answer.rule.to_owned()).or_insert(now);
             cells.0 = cells.0.min(now.0);
+            if !answer.part.is_empty() {
+                self.cells.insert(answer.name(), now);
+            }
         }
     }
 
@@ -172,7 +198,7 @@ impl Came {
     fn told(&self) -> String {
         let mut told = format!("`{}`", self.ends.name());
         if !self.by.is_empty() {
-            let _ = write!(told, " by {}", names(&self.by));
+            let _ = write!(told, " by {}", names(self.by.keys()));
         }
         match self.verdict {
             Verdict::Deny { retry_after } => {
@@ -276,15 +302,19 @@ impl Came {
 fn unlike_names(
     what: &str,
     expected: &Expected<Vec<Expected<String>>>,
-    came: &BTreeSet<String>,
+    came: &Named,
 ) -> Option<(Place, String)> {
-    let wanted: BTreeSet<String> = expected.value.iter().map(|it| it.value.clone()).collect();
-    let message = || format!("`{what}` is {}, not {}", names(came), names(&wanted));
-    (wanted != *came).then(|| (expected.at, message()))
+    let wanted: BTreeSet<&String> = expected.value.iter().map(|it| &it.value).collect();
+    let is_wanted =
+        |(name, rule): (&String, &String)| wanted.contains(name) || wanted.contains(rule);
+    let has_come = |it: &&String| came.contains_key(*it) || came.values().any(|rule| rule == *it);
+    let is_alike = came.iter().all(is_wanted) && wanted.iter().all(has_come);
+    let message = || format!("`{what}` is {}, not {}", names(came.keys()), names(wanted));
+    (!is_alike).then(|| (expected.at, message()))
 }
 
-fn names(names: &BTreeSet<String>) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+fn names<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
+    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     if quoted.is_empty() { "none".to_owned() } else { quoted.join(", ") }
 }
 

@@ -12,7 +12,7 @@ fn check(rules: &str, steps: &str, wanted: &[&str]) {
     let suite = suite.unwrap_or_else(|report| panic!("{report}"));
     let loaded = Rules::from_text(&format!("rules: [{rules}]"));
     let rules = loaded.unwrap_or_else(|report| panic!("{report}")).rules;
-    let unmet = try_out(&suite.tests()[0], rules).unwrap();
+    let unmet = Tryout::new(rules).run(&suite.tests()[0]).unwrap();
     let said: Vec<String> =
         unmet.iter().map(|unmet| format!("{} ({})", unmet.message, unmet.when)).collect();
     assert_eq!(said, wanted, "{steps}");
@@ -72,6 +72,26 @@ fn numbers_can_be_those_of_one_rule() {
         "{ expect: allow, rules: none, remaining: 5, cost: { posts: 1 } }",
         &["no rule counts it (at the start)", "`posts` does not count it (at the start)"],
     );
+}
+
+/// Of a rule with credits clients see two limits, and a test may name either, or the rule.
+#[test]
+fn both_limits_of_a_rule_with_credits_have_names() {
+    let rule = "{ name: bursty, limit: 10/s, credits: { for: 30s, rate: 10x } }";
+    let spent = "{ times: 10, expect: allow, remaining: { bursty: 0, bursty-peak: 0 } }";
+    for by in ["bursty", "bursty-peak"] {
+        let steps = format!("{spent}, {{ expect: deny, by: {by}, rules: [bursty, {by}] }}");
+        check(rule, &steps, &[]);
+    }
+    let steps = format!("{spent}, {{ expect: deny, by: other }}");
+    check(rule, &steps, &["`by` is `bursty-peak`, not `other` (at the start)"]);
+    check(
+        rule,
+        "{ expect: allow, rules: bursty-peak }",
+        &["`rules` is `bursty`, `bursty-peak`, not `bursty-peak` (at the start)"],
+    );
+    let steps = "{ expect: allow, remaining: { bursty-peak: 5 }, cost: { bursty-peak: 1 } }";
+    check(rule, steps, &["`remaining` is 9 under `bursty-peak`, not 5 (at the start)"]);
 }
 
 #[test]

@@ -280,7 +280,8 @@ rules: [{ name: r, limit: { free: 1/day, gold: 3/day } }]
 
 #[test]
 fn more_limits_than_can_be_judged_together_never_pass() {
-    let rule = |id: usize| format!("  - {{ name: r{id}, limit: 9/day }}\n");
+    let rule =
+        |id: usize| format!("  - {{ name: r{id}, match: {{ method: GET }}, limit: 9/day }}\n");
     let of = |rules: usize| {
         let list: String = (0..rules).map(rule).collect();
         gate(&format!("rules:\n{list}")).0
