@@ -1,5 +1,7 @@
 //! What is done about a charge after the response is known: more, less, or nothing.
 
+#[cfg(feature = "redis")]
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -13,8 +15,12 @@ use crate::answer::Answer;
 use crate::generation::{Generation, Limit};
 
 /// Done at once in this process; for a fleet, when Redis knows.
+///
+/// Redis is told of all limits at the same time. Dropped before that is done, it is finished by a
+/// task of its own: what a request costs does not depend on who still waits for it. Outside of a
+/// Tokio runtime nobody can send it.
 #[derive(Default)]
-#[must_use = "Redis is told of it when this is awaited"]
+#[must_use = "when this has been awaited, Redis knows"]
 pub struct Settling {
     later: Vec<Telling>,
 }
@@ -210,17 +216,30 @@ fn take_cells(receipts: &mut SmallVec<[Receipt; 1]>, mut cells: u32) -> SmallVec
     taken
 }
 
+/// Goes on with all of them, and keeps those that are not done.
+fn poll_all(later: &mut Vec<Telling>, context: &mut Context<'_>) -> Poll<()> {
+    later.retain_mut(|telling| telling.as_mut().poll(context).is_pending());
+    if later.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+}
+
 impl Future for Settling {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        while let Some(next) = self.later.last_mut() {
-            if next.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            self.later.pop();
+        poll_all(&mut self.later, context)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Drop for Settling {
+    fn drop(&mut self) {
+        let mut later = std::mem::take(&mut self.later);
+        if !later.is_empty()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            // Not as a `Settling`: a runtime that ends drops it, which would start another.
+            runtime.spawn(poll_fn(move |context| poll_all(&mut later, context)));
         }
-        Poll::Ready(())
     }
 }
 

@@ -213,6 +213,23 @@ async fn charges_are_settled_and_given_back() {
     assert_eq!(left(&gate.admit(&request()).await), before);
 }
 
+#[tokio::test]
+async fn all_limits_are_settled_at_once() {
+    let rule = |id: u32| format!("{{ name: r{id}, limit: {}/day }}", 100 + id);
+    let policy: Vec<String> = (0..12).map(rule).collect();
+    let Stand { gate, server, .. } = still(&format!("rules: [{}]", policy.join(", "))).await;
+    let left_of = |most: u32| (0..12).map(|id| most + id).collect::<Vec<u32>>();
+    let mut admission = gate.admit(&request()).await;
+    let before = calls(&server);
+    admission.charge_more(10).await;
+    // What is asked at the same time travels together.
+    assert!(calls(&server) - before < 12, "{} calls", calls(&server) - before);
+    assert_eq!(left(&gate.peek(&request()).await), left_of(89));
+    drop(admission.refund());
+    let is_back = async || left(&gate.peek(&request()).await) == left_of(100);
+    becomes("all is given back though nobody waits", is_back).await;
+}
+
 /// Waits until something is so; by other tasks, not by time.
 async fn becomes(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     for _ in 0..2_000 {
