@@ -10,6 +10,8 @@ use tidegate_store::{By, Key};
 use crate::answer::Answer;
 use crate::apart::Lease;
 use crate::generation::Limit;
+#[cfg(feature = "redis")]
+use crate::ledger::Ledger;
 use crate::turn::Turn;
 
 /// What was decided about a request.
@@ -72,7 +74,9 @@ pub(crate) struct Judged {
     pub(crate) is_charged: bool,
     /// Whether another admission holds what this limit charged for both.
     pub(crate) is_shared: bool,
+    /// What it cost when it was decided; in this process, what it costs by now.
     pub(crate) cost: u32,
+    /// The same of what it said.
     pub(crate) decision: Decision,
     pub(crate) charged: Charged,
 }
@@ -123,6 +127,27 @@ impl Charged {
 }
 
 impl Judged {
+    /// What the limit said, with what is left since it was settled.
+    pub(crate) fn decision(&self) -> Decision {
+        match &self.charged {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(charged) => {
+                let told = charged.ledger().and_then(Ledger::told).unwrap_or(self.decision);
+                Decision { verdict: self.decision.verdict, ..told }
+            }
+            Charged::Here { .. } => self.decision,
+        }
+    }
+
+    /// How many cells it costs by now.
+    pub(crate) fn cost(&self) -> u32 {
+        match &self.charged {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(charged) => charged.ledger().map_or(self.cost, Ledger::cells),
+            Charged::Here { .. } => self.cost,
+        }
+    }
+
     /// What the limit said, for another request that it was asked for at the same time.
     pub(crate) fn shared(&self, cost: u32, is_open: bool) -> Judged {
         let charged = self.charged.nothing();
@@ -193,14 +218,14 @@ impl Admission {
     /// refused for longest.
     pub fn decision(&self) -> Decision {
         let nothing = Decision::of_no_limit(self.verdict);
-        let speaks = self.closest(|_| true).map_or(nothing, |judged| judged.decision);
+        let speaks = self.closest(|_| true).map_or(nothing, Judged::decision);
         Decision { verdict: self.verdict, ..speaks }
     }
 
     /// The limit that speaks for all.
     pub(crate) fn closest(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
         let enforced = self.each.iter().filter(|judged| !judged.is_shadow && wanted(judged));
-        enforced.min_by_key(|it| (it.decision.verdict != self.verdict, it.decision.remaining))
+        enforced.min_by_key(|it| (it.decision.verdict != self.verdict, it.decision().remaining))
     }
 
     pub(crate) fn answer(&self, judged: &Judged) -> Answer<'_> {
@@ -212,8 +237,8 @@ impl Admission {
             rule: rule.name(),
             part: timed.part(),
             variant: variant.id(),
-            decision: judged.decision,
-            cost: judged.cost,
+            decision: judged.decision(),
+            cost: judged.cost(),
             has_own_cost: judged.has_own_cost,
             window: limits[usize::from(judged.part)].window,
             credits: saved(limits, judged),
@@ -275,7 +300,7 @@ impl Admission {
 /// What a limit has saved beyond the burst, if it saves anything: the burst is its peak's.
 fn saved(limits: &[Limit], judged: &Judged) -> Option<u32> {
     let ([_, peak], 0) = (limits, judged.part) else { return None };
-    Some(judged.decision.remaining.saturating_sub(peak.cells))
+    Some(judged.decision().remaining.saturating_sub(peak.cells))
 }
 
 impl Drop for Admission {

@@ -13,6 +13,8 @@ use tidegate_store::{Key, MemoryStore, Rule};
 use crate::admission::{Admission, Charged, Judged};
 use crate::answer::Answer;
 use crate::generation::{Generation, Limit};
+#[cfg(feature = "redis")]
+use crate::ledger::Opening;
 
 /// Done at once in this process; for a fleet, when Redis knows.
 ///
@@ -38,7 +40,9 @@ impl Admission {
     /// answers do not.
     ///
     /// What was charged too much is given back; what was charged too little is charged as far as
-    /// there is room. In this process it is done at once; for a fleet it is one more round trip.
+    /// there is room. In this process it is done at once; for a fleet it is one more round trip, or
+    /// two where something is given back or there is no room. What [`Admission::each`] and
+    /// [`Admission::fields`] tell afterwards is what is left then.
     pub fn settle(&mut self, response: &dyn Response) -> Settling {
         self.answered(response);
         self.adjust(Some(response), |_| None)
@@ -76,9 +80,9 @@ impl Admission {
             }
             let ruled = response.and_then(|response| self.ruled(judged, response));
             // What a response has ruled out stays out.
-            let is_out = response.is_none() && judged.is_open && judged.cost == 0;
+            let is_out = response.is_none() && judged.is_open && judged.cost() == 0;
             let wished = || (!is_out).then(|| wish(&self.answer(judged)))?;
-            if let Some(cost) = ruled.or_else(wished).filter(|cost| *cost != judged.cost) {
+            if let Some(cost) = ruled.or_else(wished).filter(|cost| *cost != judged.cost()) {
                 self.settle_one(index, cost, &mut later);
             }
         }
@@ -104,7 +108,10 @@ impl Admission {
         let (home, generation) = (&*self.generation.home, &*self.generation);
         match &mut judged.charged {
             #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => later.later.push(charged.settle(cost, judged.cost)),
+            Charged::Fleet(charged) => {
+                let opening = Opening { cells: judged.cost, by: self.by };
+                later.later.push(charged.settle(cost, opening));
+            }
             Charged::Here { key, receipts } => {
                 let Some(store) = home.store.here() else { return };
                 let _ = &later;
@@ -113,22 +120,23 @@ impl Admission {
                 let present = limit.present(timed, &home.store, now);
                 let Some(rule) = present.here() else { return };
                 if judged.cost < cost {
-                    receipts.extend(debit(store, rule, *key, now, cost - judged.cost));
+                    let more = debit(store, rule, *key, now, cost - judged.cost);
+                    judged.cost += more.as_ref().map_or(0, Receipt::cost);
+                    receipts.extend(more);
                 } else {
-                    // Less may have been charged than was asked for.
-                    let charged = receipts.iter().map(Receipt::cost).fold(0, u32::saturating_add);
-                    for receipt in take_cells(receipts, charged.saturating_sub(cost)) {
+                    for receipt in take_cells(receipts, judged.cost - cost) {
                         store.refund(rule, *key, now, receipt);
                     }
+                    judged.cost = cost;
                 }
                 let verdict = judged.decision.verdict;
                 judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
             }
         }
-        judged.cost = cost;
     }
 
-    /// Reads anew what is left under each limit; what each said stays.
+    /// Reads anew what is left under each limit in this process; what each said stays. Redis says
+    /// it when it has been told of what is given back.
     pub(crate) fn look_again(&mut self) {
         let (home, generation) = (&*self.generation.home, &*self.generation);
         let Some(store) = home.store.here() else { return };
@@ -159,7 +167,10 @@ impl Admission {
             }
             match &mut judged.charged {
                 #[cfg(feature = "redis")]
-                Charged::Fleet(charged) if all => charged.give_back(),
+                Charged::Fleet(charged) if all => {
+                    let opening = Opening { cells: judged.cost, by: self.by };
+                    later.later.push(charged.give_back(opening));
+                }
                 #[cfg(feature = "redis")]
                 Charged::Fleet(charged) => later.later.extend(charged.release()),
                 Charged::Here { key, receipts } => {

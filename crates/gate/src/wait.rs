@@ -7,6 +7,7 @@ use tidegate_core::{Span, Tick, Verdict};
 use tidegate_store::WakeId;
 
 use crate::admission::Admission;
+use crate::settle::Settling;
 
 /// Waits until a request may start. Dropped before that, everything it was charged is given back:
 /// whoever goes away leaves the queue.
@@ -37,21 +38,41 @@ impl Admission {
 
     /// Gives up a request that would have to wait for longer than its caller does: everything is
     /// given back, and it is refused until the wait would be short enough.
+    ///
+    /// For a fleet it does not wait until Redis knows; see [`Admission::hurry`].
     #[must_use]
     pub fn within(mut self, deadline: Span) -> Admission {
-        if let Verdict::Delay { by } = self.verdict
-            && deadline < by
-        {
-            drop(self.give_back(true));
-            self.look_again();
-            let retry_after = Span::from_micros(by.get() - deadline.get());
-            self.verdict = Verdict::Deny { retry_after };
-            let delayed =
-                self.each.iter_mut().filter(|it| it.decision.verdict == Verdict::Delay { by });
-            delayed.for_each(|it| it.decision.verdict = Verdict::Deny { retry_after });
-            self.each.iter_mut().for_each(|it| it.is_charged = false);
-        }
+        drop(self.hurry(deadline));
         self
+    }
+
+    /// The same. When what it returns has been awaited, what is left under each limit is what there
+    /// is without this request, for a fleet as well.
+    pub fn hurry(&mut self, deadline: Span) -> Settling {
+        if self.delay().is_none_or(|by| by <= deadline) {
+            return Settling::default();
+        }
+        let settling = self.give_back(true);
+        self.look_again();
+        let longest = self.verdict;
+        self.verdict = denied_by(deadline, longest);
+        for judged in &mut self.each {
+            if judged.decision.verdict == longest {
+                judged.decision.verdict = self.verdict;
+            }
+            judged.is_charged = false;
+        }
+        settling
+    }
+}
+
+/// What is said of whoever waits no longer than `deadline`.
+fn denied_by(deadline: Span, verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Delay { by } if deadline < by => {
+            Verdict::Deny { retry_after: Span::from_micros(by.get() - deadline.get()) }
+        }
+        verdict => verdict,
     }
 }
 

@@ -71,6 +71,10 @@ fn said(admission: &Admission) -> (Verdict, Vec<Decision>) {
     (admission.verdict(), admission.each().map(|answer| answer.decision).collect())
 }
 
+fn costs(admission: &Admission) -> Vec<u32> {
+    admission.each().map(|answer| answer.cost).collect()
+}
+
 fn calls(server: &Server) -> u64 {
     let stats = server.must(&["INFO", "commandstats"]).unwrap();
     let calls = |command: &str| -> u64 {
@@ -228,6 +232,55 @@ async fn all_limits_are_settled_at_once() {
     drop(admission.refund());
     let is_back = async || left(&gate.peek(&request()).await) == left_of(100);
     becomes("all is given back though nobody waits", is_back).await;
+}
+
+const SETTLED: &str = "
+costs: [{ path: /big, cost: 4 }]
+rules:
+  - { name: bucket, limit: 20/10s, burst: 8 }
+  - { name: window, limit: 90/10s, algorithm: fixed-window }
+  - { name: log, limit: 40/10s, algorithm: sliding-log }
+  - { name: sliding, limit: 30/10s, algorithm: sliding-window }
+  - { name: cell-rate, limit: 25/10s, algorithm: gcra }
+  - { name: saved, limit: 20/10s, burst: 3, credits: { for: 20s, rate: 3x } }
+  - { name: failed, limit: 15/10s, counts_when: { status: 401 } }
+  - { name: tried, limit: 12/10s, shadow: true }
+";
+
+/// The same settlements at the same ticks: the same is left, and the same is told.
+#[tokio::test]
+async fn what_is_settled_in_redis_is_told_as_in_memory() {
+    let mut settled = 0;
+    for seed in 0..6 {
+        let stand = still(SETTLED).await;
+        let (here, here_clock) = gate_at(START, SETTLED);
+        let mut rng = Rng::new(seed);
+        for step in 0..60 {
+            let path = ["/big", "/"][usize::try_from(rng.below(2)).unwrap()];
+            let request = Sample::new(&format!("GET {path}"));
+            let (mut there, mut here) = (stand.gate.admit(&request).await, here.decide(&request));
+            for _ in 0..rng.below(4) {
+                let span = Span::from_micros(rng.below(1_500_000));
+                stand.clock.advance(span);
+                here_clock.advance(span);
+                let cells = u32::try_from(rng.below(12)).unwrap();
+                let response = Answered([200, 401][usize::try_from(cells % 2).unwrap()], "", "");
+                let (far, near) = match rng.below(5) {
+                    0 => (there.set_cost(cells), here.set_cost(cells)),
+                    1 => (there.charge_more(cells), here.charge_more(cells)),
+                    2 => (there.refund(), here.refund()),
+                    3 => (there.settle(&response), here.settle(&response)),
+                    _ => (there.set_cost(1_000), here.set_cost(1_000)),
+                };
+                drop(near);
+                far.await;
+                assert_eq!(said(&there), said(&here), "seed {seed}, step {step}");
+                assert_eq!(costs(&there), costs(&here), "seed {seed}, step {step}");
+                settled += 1;
+            }
+        }
+    }
+    assert!(200 < settled, "{settled}");
 }
 
 /// Waits until something is so; by other tasks, not by time.

@@ -240,6 +240,17 @@ fn a_correction_after_a_reload_is_one_under_the_new_rules() {
     assert_eq!(looks(&gate, &request()), [7, 200]);
 }
 
+#[test]
+fn a_cost_is_what_was_charged_where_there_was_no_room_for_more() {
+    let (gate, _clock) = gate("rules: [{ name: r, limit: 10/day }]");
+    let mut admission = gate.decide(&request());
+    for (cells, charged) in [(1_000, 10), (500, 10), (4, 4), (12, 10)] {
+        drop(admission.set_cost(cells));
+        assert_eq!(admission.each().next().map(|answer| answer.cost), Some(charged));
+        assert_eq!(left(&admission), [10 - charged]);
+    }
+}
+
 fn queue(gate: &Gate) -> Option<Span> {
     match gate.decide(&request()).verdict() {
         Verdict::Delay { by } => Some(by),

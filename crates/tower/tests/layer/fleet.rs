@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use tidegate_gate::Sample;
 use tidegate_redis::{Fleet, RedisStore, Settings};
 use tidegate_store::{Clock, ManualClock};
 use tidegate_testbed::Server;
-use tidegate_tower::{Gate, LimitedBody, Limits, TidegateLayer};
+use tidegate_tower::{Deadline, Gate, LimitedBody, Limits, TidegateLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::support::{START, Text, request};
+use crate::support::{START, Text, request, told};
 
 /// Longer than any server of a test needs for anything.
 const LONG: Duration = Duration::from_secs(20);
@@ -141,4 +142,62 @@ async fn a_client_that_goes_while_it_is_settled_pays_as_well() {
     }
     drop(response);
     all_are_charged(&gate).await;
+}
+
+/// What a client is told by Redis, which is what it is told in this process.
+async fn told_by_both<H, F>(policy: &str, requests: Vec<Request<()>>, handler: H) -> Vec<String>
+where
+    H: Fn(Limits, Arc<ManualClock>) -> F + Clone,
+    F: Future<Output = ()>,
+{
+    let (_server, far, far_clock) = still(policy).await;
+    let (near, near_clock) = crate::support::gate(policy);
+    let mut each = Vec::new();
+    for (gate, clock) in [(far, far_clock), (near, near_clock)] {
+        let handler = handler.clone();
+        let mut service = handled(&gate, move |limits| handler(limits, Arc::clone(&clock)));
+        let mut all = Vec::new();
+        for request in &requests {
+            let ready = service.ready().await.unwrap();
+            all.push(told(&ready.call(request.clone()).await.unwrap()));
+        }
+        each.push(all);
+    }
+    let [far, near] = <[Vec<String>; 2]>::try_from(each).unwrap();
+    assert_eq!(far, near);
+    far
+}
+
+/// What is left by each response.
+fn remaining(told: &[String]) -> Vec<&str> {
+    let line = |told: &'_ str| told.find("x-ratelimit-remaining: ").map(|at| at + 23);
+    told.iter().map(|it| it[line(it).unwrap()..].lines().next().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_client_is_told_what_is_left_once_it_is_settled() {
+    let policy = "rules: [{ name: a, key: ip, limit: 100/day, algorithm: fixed-window }]";
+    let turn = Arc::new(AtomicUsize::new(0));
+    let told = told_by_both(policy, vec![request("/"); 3], |limits, _| {
+        match turn.fetch_add(1, Ordering::Relaxed) % 3 {
+            0 => limits.charge_more(40),
+            1 => limits.refund(),
+            _ => {}
+        }
+        async {}
+    });
+    assert_eq!(remaining(&told.await), ["59", "59", "58"]);
+    let policy = "rules: [{ name: logins, key: ip, limit: 5/min, counts_when: { status: 401 } }]";
+    let told = told_by_both(policy, vec![request("/")], |_, _| async {}).await;
+    assert_eq!(remaining(&told), ["5"]);
+}
+
+#[tokio::test]
+async fn whoever_cannot_wait_is_told_what_is_left_without_them() {
+    let policy = "rules: [{ name: q, key: ip, algorithm: leaky-queue, limit: 1/min, burst: 5 }]";
+    let mut hurried = request("/");
+    hurried.extensions_mut().insert(Deadline(Duration::from_secs(1)));
+    let told = told_by_both(policy, vec![request("/"), hurried], |_, _| async {}).await;
+    assert_eq!(remaining(&told), ["4", "4"]);
+    assert!(told[1].contains("retry-after: 59\n"), "{}", told[1]);
 }
