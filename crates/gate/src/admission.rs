@@ -78,6 +78,8 @@ pub(crate) struct Judged {
     pub(crate) cost: u32,
     /// The same of what it said.
     pub(crate) decision: Decision,
+    /// Since when that is what is left, in this process, if not since it was decided.
+    pub(crate) settled_at: Option<Tick>,
     pub(crate) charged: Charged,
 }
 
@@ -132,10 +134,20 @@ impl Judged {
         match &self.charged {
             #[cfg(feature = "redis")]
             Charged::Fleet(charged) => {
-                let told = charged.ledger().and_then(Ledger::told).unwrap_or(self.decision);
+                let told = charged.ledger().and_then(Ledger::told);
+                let told = told.map_or(self.decision, |told| told.decision);
                 Decision { verdict: self.decision.verdict, ..told }
             }
             Charged::Here { .. } => self.decision,
+        }
+    }
+
+    /// Since when that is what is left, if not since it was decided.
+    pub(crate) fn settled_at(&self) -> Option<Tick> {
+        match &self.charged {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(charged) => Some(charged.ledger()?.told()?.at),
+            Charged::Here { .. } => self.settled_at,
         }
     }
 

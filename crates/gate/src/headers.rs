@@ -131,7 +131,8 @@ impl Admission {
     }
 
     fn unix_reset(&self, judged: &Judged) -> u64 {
-        self.now.after(judged.decision().reset_after).get().div_ceil(1_000_000)
+        let at = judged.settled_at().unwrap_or(self.now);
+        at.after(judged.decision().reset_after).get().div_ceil(1_000_000)
     }
 
     #[inline]

@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::Decision;
+use tidegate_core::{Decision, Tick};
 use tidegate_redis::{Fleet, FleetDecided, FleetKey, FleetReceipts, SharedCharge, SharedRule};
-use tidegate_store::By;
+use tidegate_store::{By, Clock};
 
 /// How often room is looked for that others may take meanwhile.
 const LOOKS_MAX: usize = 8;
@@ -20,6 +20,7 @@ pub(crate) struct Ledger {
     key: FleetKey,
     /// By what its request was decided.
     by: By,
+    clock: Arc<dyn Clock>,
     /// Locked for as long as one of them asks Redis.
     receipts: tokio::sync::Mutex<Vec<Placed>>,
     stands: Mutex<Stands>,
@@ -37,6 +38,14 @@ pub(crate) struct Account {
 pub(crate) struct Opening {
     pub(crate) cells: u32,
     pub(crate) by: By,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// What is left since a limit was settled, and when it was so; the verdict is of no interest.
+#[derive(Clone, Copy)]
+pub(crate) struct Told {
+    pub(crate) decision: Decision,
+    pub(crate) at: Tick,
 }
 
 /// Receipts, and the limit's place among those that were asked together.
@@ -50,17 +59,16 @@ struct Stands {
     /// What is to be charged; once it is settled, what is.
     wanted: u32,
     charged: u32,
-    /// What is left since then; the verdict is of no interest.
-    told: Option<Decision>,
+    told: Option<Told>,
 }
 
 impl Ledger {
     pub(crate) fn new(account: Account, charged: Placed, opening: Opening) -> Ledger {
         let Account { fleet, rule, key } = account;
-        let Opening { cells, by } = opening;
+        let Opening { cells, by, clock } = opening;
         let receipts = tokio::sync::Mutex::new(vec![charged]);
         let stands = Mutex::new(Stands { wanted: cells, charged: cells, told: None });
-        Ledger { fleet, rule, key, by, receipts, stands }
+        Ledger { fleet, rule, key, by, clock, receipts, stands }
     }
 
     /// How many cells are charged, or will be as far as anybody knows.
@@ -69,7 +77,7 @@ impl Ledger {
     }
 
     /// What is left since it was settled.
-    pub(crate) fn told(&self) -> Option<Decision> {
+    pub(crate) fn told(&self) -> Option<Told> {
         self.stands().told
     }
 
@@ -124,9 +132,10 @@ impl Ledger {
     }
 
     /// What is left by an answer. A node's share is not to be mixed with what Redis has said.
-    fn heard(&self, decided: &FleetDecided) -> Option<Decision> {
+    fn heard(&self, decided: &FleetDecided) -> Option<Told> {
         let is_comparable = !decided.by.is_fallback() || decided.by == self.by;
-        decided.each.first().copied().filter(|_| is_comparable)
+        let decision = decided.each.first().copied().filter(|_| is_comparable)?;
+        Some(Told { decision, at: self.clock.now() })
     }
 
     fn stands(&self) -> MutexGuard<'_, Stands> {
@@ -135,7 +144,7 @@ impl Ledger {
 }
 
 impl Stands {
-    fn settle(&mut self, wanted: u32, charged: u32, told: Option<Decision>) {
+    fn settle(&mut self, wanted: u32, charged: u32, told: Option<Told>) {
         // Otherwise something else is wanted meanwhile, and somebody is about to see to it.
         if self.wanted == wanted {
             self.wanted = charged;

@@ -3,6 +3,8 @@
 #[cfg(feature = "redis")]
 use std::future::poll_fn;
 use std::pin::Pin;
+#[cfg(feature = "redis")]
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
@@ -109,7 +111,8 @@ impl Admission {
         match &mut judged.charged {
             #[cfg(feature = "redis")]
             Charged::Fleet(charged) => {
-                let opening = Opening { cells: judged.cost, by: self.by };
+                let clock = Arc::clone(&home.clock);
+                let opening = Opening { cells: judged.cost, by: self.by, clock };
                 later.later.push(charged.settle(cost, opening));
             }
             Charged::Here { key, receipts } => {
@@ -131,6 +134,7 @@ impl Admission {
                 }
                 let verdict = judged.decision.verdict;
                 judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
+                judged.settled_at = Some(now);
             }
         }
     }
@@ -151,6 +155,7 @@ impl Admission {
             if let Some(rule) = limit.present(timed, &home.store, now).here() {
                 let verdict = judged.decision.verdict;
                 judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
+                judged.settled_at = Some(now);
             }
         }
     }
@@ -168,7 +173,8 @@ impl Admission {
             match &mut judged.charged {
                 #[cfg(feature = "redis")]
                 Charged::Fleet(charged) if all => {
-                    let opening = Opening { cells: judged.cost, by: self.by };
+                    let clock = Arc::clone(&home.clock);
+                    let opening = Opening { cells: judged.cost, by: self.by, clock };
                     later.later.push(charged.give_back(opening));
                 }
                 #[cfg(feature = "redis")]

@@ -71,6 +71,12 @@ fn said(admission: &Admission) -> (Verdict, Vec<Decision>) {
     (admission.verdict(), admission.each().map(|answer| answer.decision).collect())
 }
 
+fn fields(admission: &Admission) -> Vec<(Field, String)> {
+    let mut fields = Vec::new();
+    admission.fields(|field, value| fields.push((field, value.to_owned())));
+    fields
+}
+
 fn costs(admission: &Admission) -> Vec<u32> {
     admission.each().map(|answer| answer.cost).collect()
 }
@@ -276,6 +282,7 @@ async fn what_is_settled_in_redis_is_told_as_in_memory() {
                 far.await;
                 assert_eq!(said(&there), said(&here), "seed {seed}, step {step}");
                 assert_eq!(costs(&there), costs(&here), "seed {seed}, step {step}");
+                assert_eq!(fields(&there), fields(&here), "seed {seed}, step {step}");
                 settled += 1;
             }
         }

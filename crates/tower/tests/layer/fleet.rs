@@ -193,6 +193,18 @@ async fn a_client_is_told_what_is_left_once_it_is_settled() {
 }
 
 #[tokio::test]
+async fn a_reset_counts_from_when_it_was_settled() {
+    let policy = "rules: [{ name: a, key: ip, limit: 60/min }]";
+    let told = told_by_both(policy, vec![request("/")], |limits, clock| {
+        clock.advance(Span::from_secs(30));
+        limits.set_cost(20);
+        async {}
+    });
+    let reset = format!("x-ratelimit-reset: {}\n", START + 30 + 19);
+    assert!(told.await[0].contains(&reset));
+}
+
+#[tokio::test]
 async fn whoever_cannot_wait_is_told_what_is_left_without_them() {
     let policy = "rules: [{ name: q, key: ip, algorithm: leaky-queue, limit: 1/min, burst: 5 }]";
     let mut hurried = request("/");
