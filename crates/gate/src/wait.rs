@@ -54,12 +54,9 @@ impl Admission {
         }
         let settling = self.give_back(true);
         self.look_again();
-        let longest = self.verdict;
-        self.verdict = denied_by(deadline, longest);
+        self.verdict = denied_by(deadline, self.verdict);
         for judged in &mut self.each {
-            if judged.decision.verdict == longest {
-                judged.decision.verdict = self.verdict;
-            }
+            judged.decision.verdict = denied_by(deadline, judged.decision.verdict);
             judged.is_charged = false;
         }
         settling
