@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 #[cfg(feature = "redis")]
 use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
@@ -26,11 +27,19 @@ use crate::ledger::Opening;
 #[derive(Default)]
 #[must_use = "when this has been awaited, Redis knows"]
 pub struct Settling {
-    later: Vec<Telling>,
+    /// Never locked: only whoever has it alone looks into it. So it is `Sync`, as bodies have to be
+    /// that are boxed.
+    later: Mutex<Vec<Telling>>,
 }
 
 /// Something that Redis is to be told.
 pub(crate) type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Settling {
+    fn each(&mut self) -> &mut Vec<Telling> {
+        self.later.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Admission {
     /// Whether the response has a say in what was charged.
@@ -113,7 +122,7 @@ impl Admission {
             Charged::Fleet(charged) => {
                 let clock = Arc::clone(&home.clock);
                 let opening = Opening { cells: judged.cost, by: self.by, clock };
-                later.later.push(charged.settle(cost, opening));
+                later.each().push(charged.settle(cost, opening));
             }
             Charged::Here { key, receipts } => {
                 let Some(store) = home.store.here() else { return };
@@ -175,10 +184,10 @@ impl Admission {
                 Charged::Fleet(charged) if all => {
                     let clock = Arc::clone(&home.clock);
                     let opening = Opening { cells: judged.cost, by: self.by, clock };
-                    later.later.push(charged.give_back(opening));
+                    later.each().push(charged.give_back(opening));
                 }
                 #[cfg(feature = "redis")]
-                Charged::Fleet(charged) => later.later.extend(charged.release()),
+                Charged::Fleet(charged) => later.each().extend(charged.release()),
                 Charged::Here { key, receipts } => {
                     let Some(store) = home.store.here() else { continue };
                     let (limit, timed) =
@@ -243,14 +252,14 @@ impl Future for Settling {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        poll_all(&mut self.later, context)
+        poll_all(self.each(), context)
     }
 }
 
 #[cfg(feature = "redis")]
 impl Drop for Settling {
     fn drop(&mut self) {
-        let mut later = std::mem::take(&mut self.later);
+        let mut later = std::mem::take(self.each());
         if !later.is_empty()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -262,6 +271,6 @@ impl Drop for Settling {
 
 impl std::fmt::Debug for Settling {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Settling").field("calls", &self.later.len()).finish()
+        f.debug_struct("Settling").finish_non_exhaustive()
     }
 }
