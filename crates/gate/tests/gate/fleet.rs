@@ -240,6 +240,24 @@ async fn all_limits_are_settled_at_once() {
     becomes("all is given back though nobody waits", is_back).await;
 }
 
+#[tokio::test]
+async fn settlements_that_overlap_end_with_what_was_said_last() {
+    let policy = "rules: [{ name: a, limit: 100/day }, { name: b, limit: 20/day }]";
+    let Stand { gate, server: _server, .. } = still(policy).await;
+    let mut admission = gate.admit(&request()).await;
+    // The first goes on by itself, and may be done before the second or after it.
+    for (first, last) in [(30, 5), (5, 12), (1_000, 3), (0, 7), (7, 0)] {
+        let early = admission.set_cost(first);
+        let late = admission.set_cost(last);
+        tokio::join!(late, early);
+        drop(admission.set_cost(first));
+        admission.set_cost(last).await;
+        let is_so = async || left(&gate.peek(&request()).await) == [100 - last, 20 - last];
+        becomes("the last counts", is_so).await;
+        assert_eq!(costs(&admission), [last, last]);
+    }
+}
+
 const SETTLED: &str = "
 costs: [{ path: /big, cost: 4 }]
 rules:
