@@ -10,6 +10,8 @@ use tidegate_store::{By, Key};
 use crate::answer::Answer;
 use crate::apart::Lease;
 use crate::generation::Limit;
+#[cfg(feature = "redis")]
+use crate::ledger::Ledger;
 use crate::turn::Turn;
 
 /// What was decided about a request.
@@ -72,8 +74,12 @@ pub(crate) struct Judged {
     pub(crate) is_charged: bool,
     /// Whether another admission holds what this limit charged for both.
     pub(crate) is_shared: bool,
+    /// What it cost when it was decided; in this process, what it costs by now.
     pub(crate) cost: u32,
+    /// The same of what it said.
     pub(crate) decision: Decision,
+    /// Since when that is what is left, in this process, if not since it was decided.
+    pub(crate) settled_at: Option<Tick>,
     pub(crate) charged: Charged,
 }
 
@@ -126,8 +132,39 @@ impl Judged {
     /// How many more requests like this one would pass: limits that count different things, such
     /// as requests and bytes, can be compared by that.
     fn requests_left(&self) -> u32 {
-        let remaining = self.decision.remaining;
-        if self.cost <= 1 { remaining } else { remaining / self.cost }
+        let (remaining, cost) = (self.decision().remaining, self.cost());
+        if cost <= 1 { remaining } else { remaining / cost }
+    }
+
+    /// What the limit said, with what is left since it was settled.
+    pub(crate) fn decision(&self) -> Decision {
+        match &self.charged {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(charged) => {
+                let told = charged.ledger().and_then(Ledger::told);
+                let told = told.map_or(self.decision, |told| told.decision);
+                Decision { verdict: self.decision.verdict, ..told }
+            }
+            Charged::Here { .. } => self.decision,
+        }
+    }
+
+    /// Since when that is what is left, if not since it was decided.
+    pub(crate) fn settled_at(&self) -> Option<Tick> {
+        match &self.charged {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(charged) => Some(charged.ledger()?.told()?.at),
+            Charged::Here { .. } => self.settled_at,
+        }
+    }
+
+    /// How many cells it costs by now.
+    pub(crate) fn cost(&self) -> u32 {
+        match &self.charged {
+            #[cfg(feature = "redis")]
+            Charged::Fleet(charged) => charged.ledger().map_or(self.cost, Ledger::cells),
+            Charged::Here { .. } => self.cost,
+        }
     }
 
     /// What the limit said, for another request that it was asked for at the same time.
@@ -200,7 +237,7 @@ impl Admission {
     /// refused for longest.
     pub fn decision(&self) -> Decision {
         let nothing = Decision::of_no_limit(self.verdict);
-        let speaks = self.closest(|_| true).map_or(nothing, |judged| judged.decision);
+        let speaks = self.closest(|_| true).map_or(nothing, Judged::decision);
         Decision { verdict: self.verdict, ..speaks }
     }
 
@@ -219,8 +256,8 @@ impl Admission {
             rule: rule.name(),
             part: timed.part(),
             variant: variant.id(),
-            decision: judged.decision,
-            cost: judged.cost,
+            decision: judged.decision(),
+            cost: judged.cost(),
             has_own_cost: judged.has_own_cost,
             window: limits[usize::from(judged.part)].window,
             credits: saved(limits, judged),
@@ -282,7 +319,7 @@ impl Admission {
 /// What a limit has saved beyond the burst, if it saves anything: the burst is its peak's.
 fn saved(limits: &[Limit], judged: &Judged) -> Option<u32> {
     let ([_, peak], 0) = (limits, judged.part) else { return None };
-    Some(judged.decision.remaining.saturating_sub(peak.cells))
+    Some(judged.decision().remaining.saturating_sub(peak.cells))
 }
 
 impl Drop for Admission {

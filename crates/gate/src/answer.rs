@@ -14,7 +14,7 @@ pub struct Answer<'a> {
     pub variant: &'a str,
     /// What it said.
     pub decision: Decision,
-    /// How many cells were asked for.
+    /// How many cells were asked for; once it was settled, how many are charged.
     pub cost: u32,
     /// Whether the rule says itself what a request costs.
     pub has_own_cost: bool,

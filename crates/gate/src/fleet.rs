@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 use smallvec::SmallVec;
@@ -18,6 +18,7 @@ use crate::gate::{Gate, Inner};
 use crate::generation::Generation;
 use crate::here::judged;
 use crate::later::Later;
+use crate::ledger::{Account, Ledger, Opening, Placed};
 use crate::permits::Permits;
 use crate::renew::Renewal;
 use crate::reset::names_of;
@@ -33,8 +34,8 @@ pub(crate) struct FleetCharged {
     receipts: FleetReceipts,
     /// Its place among the limits that were asked together.
     place: usize,
-    /// What was charged since, as soon as Redis has said so.
-    more: Arc<Mutex<Vec<FleetReceipts>>>,
+    /// Where the receipts are once it was settled.
+    ledger: Option<Arc<Ledger>>,
     /// Where permits are once they were renewed: then `receipts` is empty.
     permits: Option<Arc<Permits>>,
 }
@@ -144,10 +145,9 @@ impl Gate {
             let StoreRule::Fleet(rule) = &*present else { continue };
             let (fleet, rule) = (fleet.clone(), rule.clone());
             let receipts = FleetReceipts::default();
-            let more = Arc::default();
-            let (rule_there, permits) = (rule.clone(), None);
+            let (rule_there, ledger, permits) = (rule.clone(), None, None);
             let charged =
-                FleetCharged { fleet, rule: rule_there, key, receipts, place: 0, more, permits };
+                FleetCharged { fleet, rule: rule_there, key, receipts, place: 0, ledger, permits };
             let judged = judged(planned, (part, timed.kind()), Charged::Fleet(Box::new(charged)));
             asked.push(Asked { rule, key, judged });
         }
@@ -284,51 +284,26 @@ impl FleetCharged {
     /// The same place, with nothing charged there.
     pub(crate) fn nothing(&self) -> FleetCharged {
         let (fleet, rule) = (self.fleet.clone(), self.rule.clone());
-        let (receipts, more) = (FleetReceipts::default(), Arc::default());
-        let (key, permits) = (self.key, None);
-        FleetCharged { fleet, rule, key, receipts, place: 0, more, permits }
+        let (key, receipts) = (self.key, FleetReceipts::default());
+        FleetCharged { fleet, rule, key, receipts, place: 0, ledger: None, permits: None }
     }
 
-    /// Brings what was charged to what it should be.
-    pub(crate) fn settle(&mut self, cost: u32, before: u32) -> Telling {
-        if before < cost {
-            return Box::pin(self.charge_more(cost - before));
+    /// Brings what was charged to `cells`, as far as there is room.
+    pub(crate) fn settle(&mut self, cells: u32, opening: Opening) -> Telling {
+        if self.ledger.is_none() {
+            let (fleet, rule, key) = (self.fleet.clone(), self.rule.clone(), self.key);
+            let receipts = std::mem::take(&mut self.receipts);
+            let charged = Placed { receipts, place: self.place };
+            let ledger = Ledger::new(Account { fleet, rule, key }, charged, opening);
+            self.ledger = Some(Arc::new(ledger));
         }
-        let mut cells = before - cost;
-        let mut backs = Vec::new();
-        let mut more = self.more.lock().unwrap_or_else(PoisonError::into_inner);
-        while 0 < cells
-            && let Some(last) = more.last_mut()
-        {
-            let back = last.take_cells(0, cells);
-            cells -= back.cells(0).min(cells);
-            if last.is_empty() {
-                more.pop();
-            }
-            backs.push(back);
-        }
-        backs.push(self.receipts.take_cells(self.place, cells));
-        Box::pin(async move {
-            for back in backs {
-                let _ = back.refund().await;
-            }
-        })
+        let ledger = self.ledger.clone().expect("made just now");
+        Box::pin(ledger.settle(cells))
     }
 
-    /// Charges `cells` on top, as far as there is room: it has happened already. What is charged
-    /// in part cannot be given back, since Redis does not say how much it was.
-    fn charge_more(&self, cells: u32) -> impl Future<Output = ()> + Send + use<> {
-        let (fleet, rule, key) = (self.fleet.clone(), self.rule.clone(), self.key);
-        let more = Arc::clone(&self.more);
-        async move {
-            let charge = SharedCharge { rule: &rule, key: &key, cost: cells };
-            let decided = fleet.decide(&[charge]).await;
-            if decided.verdict.passes() {
-                more.lock().unwrap_or_else(PoisonError::into_inner).push(decided.receipts);
-            } else {
-                let _ = fleet.debit(charge).await;
-            }
-        }
+    /// What became of it since it was decided, if it was settled.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_deref()
     }
 
     /// Renews permits; whether they are still held.
@@ -362,21 +337,12 @@ impl FleetCharged {
         }))
     }
 
-    /// Gives back all of it, without waiting for it to be done.
-    pub(crate) fn give_back(&mut self) {
-        drop(self.release());
-        let mut receipts =
-            std::mem::take(&mut *self.more.lock().unwrap_or_else(PoisonError::into_inner));
-        receipts.push(std::mem::take(&mut self.receipts));
-        receipts.retain(|receipts| !receipts.is_empty());
-        if !receipts.is_empty()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move {
-                for receipts in receipts {
-                    let _ = receipts.refund().await;
-                }
-            });
+    /// Gives back all of it.
+    pub(crate) fn give_back(&mut self, opening: Opening) -> Telling {
+        match self.permits {
+            // They are no longer where a ledger would look for them.
+            Some(_) => self.release().unwrap_or_else(|| Box::pin(std::future::ready(()))),
+            None => self.settle(0, opening),
         }
     }
 }

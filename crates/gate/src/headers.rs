@@ -122,27 +122,31 @@ impl Admission {
         text.clear();
         for judged in self.shown() {
             item(text, &self.limit(judged).remains);
-            number(text, judged.decision.remaining.into());
+            let decision = judged.decision();
+            number(text, decision.remaining.into());
             text.push_str(";t=");
-            number(text, seconds(judged.decision.reset_after));
+            number(text, seconds(decision.reset_after));
         }
         each(Field::RateLimit, FieldValue::Text(text));
     }
 
     fn unix_reset(&self, judged: &Judged) -> u64 {
-        self.now.after(judged.decision.reset_after).get().div_ceil(1_000_000)
+        let at = judged.settled_at().unwrap_or(self.now);
+        at.after(judged.decision().reset_after).get().div_ceil(1_000_000)
     }
 
     #[inline]
     fn tell_legacy(&self, closest: &Judged, each: &mut impl FnMut(Field, FieldValue<'_>)) {
-        each(Field::XLimit, FieldValue::Number(closest.decision.limit.into()));
-        each(Field::XRemaining, FieldValue::Number(closest.decision.remaining.into()));
+        let decision = closest.decision();
+        each(Field::XLimit, FieldValue::Number(decision.limit.into()));
+        each(Field::XRemaining, FieldValue::Number(decision.remaining.into()));
         each(Field::XReset, FieldValue::Number(self.unix_reset(closest)));
     }
 
     fn tell_github(&self, closest: &Judged, each: &mut impl FnMut(Field, FieldValue<'_>)) {
         self.tell_legacy(closest, each);
-        let used = closest.decision.limit.saturating_sub(closest.decision.remaining);
+        let decision = closest.decision();
+        let used = decision.limit.saturating_sub(decision.remaining);
         each(Field::XUsed, FieldValue::Number(used.into()));
         each(Field::XResource, FieldValue::Text(&self.limit(closest).name_shown));
     }
@@ -155,15 +159,15 @@ impl Admission {
         each: &mut impl FnMut(Field, FieldValue<'_>),
     ) {
         text.clear();
-        number(text, closest.decision.limit.into());
+        number(text, closest.decision().limit.into());
         for judged in self.shown() {
             let window = seconds(self.answer(judged).window).max(1);
-            let (limit, name) = (judged.decision.limit, &self.limit(judged).name_shown);
+            let (limit, name) = (judged.decision().limit, &self.limit(judged).name_shown);
             let _ = write!(text, ", {limit};w={window};name=\"{name}\"");
         }
         each(Field::XLimit, FieldValue::Text(text));
-        each(Field::XRemaining, FieldValue::Number(closest.decision.remaining.into()));
-        each(Field::XReset, FieldValue::Number(seconds(closest.decision.reset_after)));
+        each(Field::XRemaining, FieldValue::Number(closest.decision().remaining.into()));
+        each(Field::XReset, FieldValue::Number(seconds(closest.decision().reset_after)));
     }
 }
 

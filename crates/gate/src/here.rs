@@ -210,6 +210,7 @@ pub(crate) fn judged(asks: &Asks<'_>, (part, kind): (u8, Kind), charged: Charged
         is_shared: false,
         cost: asks.cost,
         decision: Decision::of_no_limit(Verdict::Allow),
+        settled_at: None,
         charged,
     }
 }

@@ -30,6 +30,8 @@ mod generation;
 mod headers;
 mod here;
 mod later;
+#[cfg(feature = "redis")]
+mod ledger;
 mod load;
 #[cfg(feature = "redis")]
 mod permits;

@@ -1,6 +1,11 @@
 //! What is done about a charge after the response is known: more, less, or nothing.
 
+#[cfg(feature = "redis")]
+use std::future::poll_fn;
 use std::pin::Pin;
+#[cfg(feature = "redis")]
+use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
@@ -11,16 +16,30 @@ use tidegate_store::{Key, MemoryStore, Rule};
 use crate::admission::{Admission, Charged, Judged};
 use crate::answer::Answer;
 use crate::generation::{Generation, Limit};
+#[cfg(feature = "redis")]
+use crate::ledger::Opening;
 
 /// Done at once in this process; for a fleet, when Redis knows.
+///
+/// Redis is told of all limits at the same time. Dropped before that is done, it is finished by a
+/// task of its own: what a request costs does not depend on who still waits for it. Outside of a
+/// Tokio runtime nobody can send it.
 #[derive(Default)]
-#[must_use = "Redis is told of it when this is awaited"]
+#[must_use = "when this has been awaited, Redis knows"]
 pub struct Settling {
-    later: Vec<Telling>,
+    /// Never locked: only whoever has it alone looks into it. So it is `Sync`, as bodies have to be
+    /// that are boxed.
+    later: Mutex<Vec<Telling>>,
 }
 
 /// Something that Redis is to be told.
 pub(crate) type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Settling {
+    fn each(&mut self) -> &mut Vec<Telling> {
+        self.later.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Admission {
     /// Whether the response has a say in what was charged.
@@ -32,7 +51,9 @@ impl Admission {
     /// answers do not.
     ///
     /// What was charged too much is given back; what was charged too little is charged as far as
-    /// there is room. In this process it is done at once; for a fleet it is one more round trip.
+    /// there is room. In this process it is done at once; for a fleet it is one more round trip, or
+    /// two where something is given back or there is no room. What [`Admission::each`] and
+    /// [`Admission::fields`] tell afterwards is what is left then.
     pub fn settle(&mut self, response: &dyn Response) -> Settling {
         self.answered(response);
         self.adjust(Some(response), |_| None)
@@ -70,9 +91,9 @@ impl Admission {
             }
             let ruled = response.and_then(|response| self.ruled(judged, response));
             // What a response has ruled out stays out.
-            let is_out = response.is_none() && judged.is_open && judged.cost == 0;
+            let is_out = response.is_none() && judged.is_open && judged.cost() == 0;
             let wished = || (!is_out).then(|| wish(&self.answer(judged)))?;
-            if let Some(cost) = ruled.or_else(wished).filter(|cost| *cost != judged.cost) {
+            if let Some(cost) = ruled.or_else(wished).filter(|cost| *cost != judged.cost()) {
                 self.settle_one(index, cost, &mut later);
             }
         }
@@ -98,7 +119,11 @@ impl Admission {
         let (home, generation) = (&*self.generation.home, &*self.generation);
         match &mut judged.charged {
             #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => later.later.push(charged.settle(cost, judged.cost)),
+            Charged::Fleet(charged) => {
+                let clock = Arc::clone(&home.clock);
+                let opening = Opening { cells: judged.cost, by: self.by, clock };
+                later.each().push(charged.settle(cost, opening));
+            }
             Charged::Here { key, receipts } => {
                 let Some(store) = home.store.here() else { return };
                 let _ = &later;
@@ -107,22 +132,24 @@ impl Admission {
                 let present = limit.present(timed, &home.store, now);
                 let Some(rule) = present.here() else { return };
                 if judged.cost < cost {
-                    receipts.extend(debit(store, rule, *key, now, cost - judged.cost));
+                    let more = debit(store, rule, *key, now, cost - judged.cost);
+                    judged.cost += more.as_ref().map_or(0, Receipt::cost);
+                    receipts.extend(more);
                 } else {
-                    // Less may have been charged than was asked for.
-                    let charged = receipts.iter().map(Receipt::cost).fold(0, u32::saturating_add);
-                    for receipt in take_cells(receipts, charged.saturating_sub(cost)) {
+                    for receipt in take_cells(receipts, judged.cost - cost) {
                         store.refund(rule, *key, now, receipt);
                     }
+                    judged.cost = cost;
                 }
                 let verdict = judged.decision.verdict;
                 judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
+                judged.settled_at = Some(now);
             }
         }
-        judged.cost = cost;
     }
 
-    /// Reads anew what is left under each limit; what each said stays.
+    /// Reads anew what is left under each limit in this process; what each said stays. Redis says
+    /// it when it has been told of what is given back.
     pub(crate) fn look_again(&mut self) {
         let (home, generation) = (&*self.generation.home, &*self.generation);
         let Some(store) = home.store.here() else { return };
@@ -137,6 +164,7 @@ impl Admission {
             if let Some(rule) = limit.present(timed, &home.store, now).here() {
                 let verdict = judged.decision.verdict;
                 judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
+                judged.settled_at = Some(now);
             }
         }
     }
@@ -153,9 +181,13 @@ impl Admission {
             }
             match &mut judged.charged {
                 #[cfg(feature = "redis")]
-                Charged::Fleet(charged) if all => charged.give_back(),
+                Charged::Fleet(charged) if all => {
+                    let clock = Arc::clone(&home.clock);
+                    let opening = Opening { cells: judged.cost, by: self.by, clock };
+                    later.each().push(charged.give_back(opening));
+                }
                 #[cfg(feature = "redis")]
-                Charged::Fleet(charged) => later.later.extend(charged.release()),
+                Charged::Fleet(charged) => later.each().extend(charged.release()),
                 Charged::Here { key, receipts } => {
                     let Some(store) = home.store.here() else { continue };
                     let (limit, timed) =
@@ -210,22 +242,35 @@ fn take_cells(receipts: &mut SmallVec<[Receipt; 1]>, mut cells: u32) -> SmallVec
     taken
 }
 
+/// Goes on with all of them, and keeps those that are not done.
+fn poll_all(later: &mut Vec<Telling>, context: &mut Context<'_>) -> Poll<()> {
+    later.retain_mut(|telling| telling.as_mut().poll(context).is_pending());
+    if later.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+}
+
 impl Future for Settling {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        while let Some(next) = self.later.last_mut() {
-            if next.as_mut().poll(context).is_pending() {
-                return Poll::Pending;
-            }
-            self.later.pop();
+        poll_all(self.each(), context)
+    }
+}
+
+#[cfg(feature = "redis")]
+impl Drop for Settling {
+    fn drop(&mut self) {
+        let mut later = std::mem::take(self.each());
+        if !later.is_empty()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            // Not as a `Settling`: a runtime that ends drops it, which would start another.
+            runtime.spawn(poll_fn(move |context| poll_all(&mut later, context)));
         }
-        Poll::Ready(())
     }
 }
 
 impl std::fmt::Debug for Settling {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Settling").field("calls", &self.later.len()).finish()
+        f.debug_struct("Settling").finish_non_exhaustive()
     }
 }

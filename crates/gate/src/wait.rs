@@ -7,6 +7,7 @@ use tidegate_core::{Span, Tick, Verdict};
 use tidegate_store::WakeId;
 
 use crate::admission::Admission;
+use crate::settle::Settling;
 
 /// Waits until a request may start. Dropped before that, everything it was charged is given back:
 /// whoever goes away leaves the queue.
@@ -37,34 +38,44 @@ impl Admission {
 
     /// Gives up a request that would have to wait for longer than its caller does: everything is
     /// given back, and it is refused until the wait would be short enough.
+    ///
+    /// For a fleet it does not wait until Redis knows; see [`Admission::hurry`].
     #[must_use]
     pub fn within(mut self, deadline: Span) -> Admission {
-        if let Verdict::Delay { by } = self.verdict
-            && deadline < by
-        {
-            drop(self.give_back(true));
-            self.look_again();
-            self.too_late(deadline);
-        }
+        drop(self.hurry(deadline));
         self
+    }
+
+    /// The same. When what it returns has been awaited, what is left under each limit is what there
+    /// is without this request, for a fleet as well.
+    pub fn hurry(&mut self, deadline: Span) -> Settling {
+        if self.delay().is_none_or(|by| by <= deadline) {
+            return Settling::default();
+        }
+        let settling = self.give_back(true);
+        self.look_again();
+        self.too_late(deadline);
+        settling
     }
 
     /// Refuses what would have to wait for longer than its caller does, and is charged nothing: by
     /// every limit that holds it back for so long, until the wait would be short enough.
     pub(crate) fn too_late(&mut self, deadline: Span) {
-        let refuse = |verdict: &mut Verdict| {
-            if let Verdict::Delay { by } = *verdict
-                && deadline < by
-            {
-                let retry_after = Span::from_micros(by.get() - deadline.get());
-                *verdict = Verdict::Deny { retry_after };
-            }
-        };
-        refuse(&mut self.verdict);
+        self.verdict = denied_by(deadline, self.verdict);
         for judged in &mut self.each {
-            refuse(&mut judged.decision.verdict);
+            judged.decision.verdict = denied_by(deadline, judged.decision.verdict);
             judged.is_charged = false;
         }
+    }
+}
+
+/// What is said of whoever waits no longer than `deadline`.
+fn denied_by(deadline: Span, verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Delay { by } if deadline < by => {
+            Verdict::Deny { retry_after: Span::from_micros(by.get() - deadline.get()) }
+        }
+        verdict => verdict,
     }
 }
 

@@ -45,8 +45,16 @@ pin_project! {
         // In this order: what is served is dropped before its permits come back.
         Serving { #[pin] future: F, in_flight: Option<InFlight> },
         Settling { settling: Settling, served: Option<Box<(R, InFlight)>> },
+        Refusing { settling: Settling, refused: Option<Box<Refused<B>>> },
         Refused { response: Option<Box<Response<Bytes>>> },
     }
+}
+
+/// A request that cannot wait for as long as it would have to.
+struct Refused<B> {
+    shared: Arc<Shared>,
+    admission: Box<Admission>,
+    request: Request<B>,
 }
 
 impl<S, B, P> ResponseFuture<S, B, P>
@@ -75,7 +83,7 @@ where
     }
 
     pub(crate) fn decided(
-        shared: &Shared,
+        shared: &Arc<Shared>,
         admission: Box<Admission>,
         service: &mut S,
         request: Request<B>,
@@ -90,7 +98,7 @@ where
 {
     /// What comes after a decision. `service` is ready.
     fn decided(
-        shared: &Shared,
+        shared: &Arc<Shared>,
         mut admission: Box<Admission>,
         service: &mut S,
         request: Request<B>,
@@ -99,18 +107,25 @@ where
             && let Some(deadline) =
                 deadline::of(request.method(), request.headers(), request.extensions())
         {
-            admission = Box::new(admission.within(deadline));
+            let settling = admission.hurry(deadline);
+            if !admission.verdict().passes() {
+                let refused = Refused { shared: Arc::clone(shared), admission, request };
+                return Stage::Refusing { settling, refused: Some(Box::new(refused)) };
+            }
         }
         if !admission.verdict().passes() {
-            let response =
-                Some(Box::new(refusal::respond(shared, &admission, Seen::new(&request))));
-            return Stage::Refused { response };
+            return Stage::refused(shared, &admission, &request);
         }
         if admission.delay().is_some() {
             let asked = Some(Box::new((take_ready(service), request)));
             return Stage::Waiting { start: Box::new(admission.start()), asked };
         }
         Stage::serving(admission, service, request)
+    }
+
+    fn refused(shared: &Shared, admission: &Admission, request: &Request<B>) -> Self {
+        let response = refusal::respond(shared, admission, Seen::new(request));
+        Stage::Refused { response: Some(Box::new(response)) }
     }
 
     fn serving(admission: Box<Admission>, service: &mut S, mut request: Request<B>) -> Self {
@@ -163,6 +178,11 @@ where
                     };
                     return Poll::Ready(Ok(response));
                 }
+                StageProjected::Refusing { settling, refused } => {
+                    ready!(Pin::new(settling).poll(context));
+                    let Refused { shared, admission, request } = *refused.take().expect(DONE);
+                    Stage::refused(&shared, &admission, &request)
+                }
                 StageProjected::Refused { response } => {
                     let response = *response.take().expect(DONE);
                     return Poll::Ready(Ok(response.map(P::ours)));
@@ -188,7 +208,7 @@ where
             Stage::Waiting { .. } => "waiting",
             Stage::Serving { .. } => "serving",
             Stage::Settling { .. } => "settling",
-            Stage::Refused { .. } => "refused",
+            Stage::Refusing { .. } | Stage::Refused { .. } => "refused",
         };
         f.debug_struct("ResponseFuture").field("stage", &stage).finish()
     }

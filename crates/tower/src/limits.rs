@@ -3,9 +3,7 @@
 //! A handler only wishes. The layer carries wishes out when the response is there, before its
 //! headers are written: so they tell the truth, and a handler never waits for a store.
 
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
 
 use http::HeaderMap;
 use tidegate_core::{Decision, Span};
@@ -204,10 +202,8 @@ impl State {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.with(|state, is_alone| {
-            if let Some(mut settling) = state.carry_out(None) {
-                // Nobody is left to wait for Redis: it hears of it if it can be told at once.
-                let _ = Pin::new(&mut settling).poll(&mut Context::from_waker(Waker::noop()));
-            }
+            // Nobody is left to wait for Redis: dropped, it is told in the background.
+            drop(state.carry_out(None));
             // Where nobody else has it, it is dropped, which does the same.
             if !is_alone {
                 drop(state.admission.release());

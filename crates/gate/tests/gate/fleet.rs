@@ -71,6 +71,16 @@ fn said(admission: &Admission) -> (Verdict, Vec<Decision>) {
     (admission.verdict(), admission.each().map(|answer| answer.decision).collect())
 }
 
+fn fields(admission: &Admission) -> Vec<(Field, String)> {
+    let mut fields = Vec::new();
+    admission.fields(|field, value| fields.push((field, value.to_owned())));
+    fields
+}
+
+fn costs(admission: &Admission) -> Vec<u32> {
+    admission.each().map(|answer| answer.cost).collect()
+}
+
 fn calls(server: &Server) -> u64 {
     let stats = server.must(&["INFO", "commandstats"]).unwrap();
     let calls = |command: &str| -> u64 {
@@ -211,6 +221,91 @@ async fn charges_are_settled_and_given_back() {
     let mut refused = gate.admit(&request()).await;
     refused.charge_more(7).await;
     assert_eq!(left(&gate.admit(&request()).await), before);
+}
+
+#[tokio::test]
+async fn all_limits_are_settled_at_once() {
+    let rule = |id: u32| format!("{{ name: r{id}, limit: {}/day }}", 100 + id);
+    let policy: Vec<String> = (0..12).map(rule).collect();
+    let Stand { gate, server, .. } = still(&format!("rules: [{}]", policy.join(", "))).await;
+    let left_of = |most: u32| (0..12).map(|id| most + id).collect::<Vec<u32>>();
+    let mut admission = gate.admit(&request()).await;
+    let before = calls(&server);
+    admission.charge_more(10).await;
+    // What is asked at the same time travels together.
+    assert!(calls(&server) - before < 12, "{} calls", calls(&server) - before);
+    assert_eq!(left(&gate.peek(&request()).await), left_of(89));
+    drop(admission.refund());
+    let is_back = async || left(&gate.peek(&request()).await) == left_of(100);
+    becomes("all is given back though nobody waits", is_back).await;
+}
+
+#[tokio::test]
+async fn settlements_that_overlap_end_with_what_was_said_last() {
+    let policy = "rules: [{ name: a, limit: 100/day }, { name: b, limit: 20/day }]";
+    let Stand { gate, server: _server, .. } = still(policy).await;
+    let mut admission = gate.admit(&request()).await;
+    // The first goes on by itself, and may be done before the second or after it.
+    for (first, last) in [(30, 5), (5, 12), (1_000, 3), (0, 7), (7, 0)] {
+        let early = admission.set_cost(first);
+        let late = admission.set_cost(last);
+        tokio::join!(late, early);
+        drop(admission.set_cost(first));
+        admission.set_cost(last).await;
+        let is_so = async || left(&gate.peek(&request()).await) == [100 - last, 20 - last];
+        becomes("the last counts", is_so).await;
+        assert_eq!(costs(&admission), [last, last]);
+    }
+}
+
+const SETTLED: &str = "
+costs: [{ path: /big, cost: 4 }]
+rules:
+  - { name: bucket, limit: 20/10s, burst: 8 }
+  - { name: window, limit: 90/10s, algorithm: fixed-window }
+  - { name: log, limit: 40/10s, algorithm: sliding-log }
+  - { name: sliding, limit: 30/10s, algorithm: sliding-window }
+  - { name: cell-rate, limit: 25/10s, algorithm: gcra }
+  - { name: saved, limit: 20/10s, burst: 3, credits: { for: 20s, rate: 3x } }
+  - { name: failed, limit: 15/10s, counts_when: { status: 401 } }
+  - { name: tried, limit: 12/10s, shadow: true }
+";
+
+/// The same settlements at the same ticks: the same is left, and the same is told.
+#[tokio::test]
+async fn what_is_settled_in_redis_is_told_as_in_memory() {
+    let mut settled = 0;
+    for seed in 0..6 {
+        let stand = still(SETTLED).await;
+        let (here, here_clock) = gate_at(START, SETTLED);
+        let mut rng = Rng::new(seed);
+        for step in 0..60 {
+            let path = ["/big", "/"][usize::try_from(rng.below(2)).unwrap()];
+            let request = Sample::new(&format!("GET {path}"));
+            let (mut there, mut here) = (stand.gate.admit(&request).await, here.decide(&request));
+            for _ in 0..rng.below(4) {
+                let span = Span::from_micros(rng.below(1_500_000));
+                stand.clock.advance(span);
+                here_clock.advance(span);
+                let cells = u32::try_from(rng.below(12)).unwrap();
+                let response = Answered([200, 401][usize::try_from(cells % 2).unwrap()], "", "");
+                let (far, near) = match rng.below(5) {
+                    0 => (there.set_cost(cells), here.set_cost(cells)),
+                    1 => (there.charge_more(cells), here.charge_more(cells)),
+                    2 => (there.refund(), here.refund()),
+                    3 => (there.settle(&response), here.settle(&response)),
+                    _ => (there.set_cost(1_000), here.set_cost(1_000)),
+                };
+                drop(near);
+                far.await;
+                assert_eq!(said(&there), said(&here), "seed {seed}, step {step}");
+                assert_eq!(costs(&there), costs(&here), "seed {seed}, step {step}");
+                assert_eq!(fields(&there), fields(&here), "seed {seed}, step {step}");
+                settled += 1;
+            }
+        }
+    }
+    assert!(200 < settled, "{settled}");
 }
 
 /// Waits until something is so; by other tasks, not by time.

@@ -1,6 +1,6 @@
 //! A queue's output is smooth, also when somebody leaves it: no two are started together.
 
-use tidegate_core::Span;
+use tidegate_core::{Span, Verdict};
 use tidegate_gate::Sample;
 
 use crate::stand::{counts, gate, looks};
@@ -58,4 +58,21 @@ fn who_says_how_long_they_wait_takes_no_place_in_vain() {
     });
     assert_eq!(looks(&gate, &request), [198, 198, 998]);
     assert_eq!(counts(&gate, "slow"), (1, 8_000, 0), "allowed, denied");
+}
+
+#[test]
+fn every_queue_that_takes_too_long_refuses() {
+    let (gate, _clock) = gate(
+        "rules:
+  - { name: slow, limit: 1 per 5s, burst: 4, algorithm: leaky-queue }
+  - { name: mid, limit: 1 per 3s, burst: 4, algorithm: leaky-queue }
+  - { name: fast, limit: 1/s, burst: 4, algorithm: leaky-queue }",
+    );
+    let request = Sample::new("GET /");
+    let _held = gate.decide(&request).start();
+    let late = gate.decide(&request).within(Span::from_secs(1));
+    let after = |seconds| Verdict::Deny { retry_after: Span::from_secs(seconds) };
+    assert_eq!(late.verdict(), after(4));
+    let violated: Vec<_> = late.violated().map(|it| (it.rule, it.decision.verdict)).collect();
+    assert_eq!(violated, [("slow", after(4)), ("mid", after(2))]);
 }

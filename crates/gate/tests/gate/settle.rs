@@ -1,10 +1,10 @@
 //! What is charged after the response is known: more, less, or nothing, and never twice.
 
 use tidegate_core::{Span, Verdict};
-use tidegate_gate::{Gate, Sample};
+use tidegate_gate::{Admission, Field, Gate, Sample};
 use tidegate_sim::rng::Rng;
 
-use crate::stand::{Answered, gate, left, looks, replace, to};
+use crate::stand::{Answered, START, gate, left, looks, replace, to};
 
 fn request() -> Sample {
     Sample::new("GET /")
@@ -238,6 +238,40 @@ fn a_correction_after_a_reload_is_one_under_the_new_rules() {
     assert_eq!(looks(&gate, &request()), [7, 120]);
     drop(admission.refund());
     assert_eq!(looks(&gate, &request()), [7, 200]);
+}
+
+#[test]
+fn a_cost_is_what_was_charged_where_there_was_no_room_for_more() {
+    let (gate, _clock) = gate("rules: [{ name: r, limit: 10/day }]");
+    let mut admission = gate.decide(&request());
+    for (cells, charged) in [(1_000, 10), (500, 10), (4, 4), (12, 10)] {
+        drop(admission.set_cost(cells));
+        assert_eq!(admission.each().next().map(|answer| answer.cost), Some(charged));
+        assert_eq!(left(&admission), [10 - charged]);
+    }
+}
+
+#[test]
+fn a_reset_counts_from_when_it_was_settled() {
+    let (gate, clock) = gate(
+        "headers: legacy
+rules: [{ name: r, limit: 60/min }]",
+    );
+    let reset = |admission: &Admission| {
+        let mut reset = None;
+        admission.fields(|field, value| {
+            if field == Field::XReset {
+                reset = value.parse().ok();
+            }
+        });
+        reset
+    };
+    let mut admission = gate.decide(&request());
+    assert_eq!(reset(&admission), Some(START + 1));
+    clock.advance(Span::from_secs(30));
+    assert_eq!(reset(&admission), Some(START + 1), "nothing has changed");
+    drop(admission.set_cost(20));
+    assert_eq!(reset(&admission), Some(START + 30 + 19));
 }
 
 fn queue(gate: &Gate) -> Option<Span> {

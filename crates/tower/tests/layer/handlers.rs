@@ -226,3 +226,10 @@ fn an_application_keeps_its_own_retry_after_but_not_our_fields() {
     assert_eq!(response.headers().get_all("x-ratelimit-limit").iter().count(), 1);
     assert_eq!(header(&response, "x-ratelimit-limit"), Some("10"));
 }
+
+#[test]
+fn a_body_behind_the_layer_goes_wherever_its_own_does() {
+    fn goes_anywhere<T: Send + Sync>() {}
+    // As `BodyExt::boxed` wants it.
+    goes_anywhere::<LimitedBody<Text>>();
+}

@@ -6,6 +6,8 @@ mod support;
 #[path = "../wire/mod.rs"]
 mod wire;
 
+#[cfg(feature = "redis")]
+mod fleet;
 mod handlers;
 mod headers;
 mod permits;
