@@ -17,8 +17,9 @@ use tidegate_store::RestoredRule;
 
 use crate::counts::Counts;
 use crate::gate::Home;
+use crate::kept::{KeptLimits, name, usual_name};
 use crate::shares::Shares;
-use crate::store::{AnyStore, StoreFailure, StoreRule};
+use crate::store::{AnyStore, StoreFailure, StoreRule, Wanted};
 
 /// A policy in force.
 #[derive(Debug)]
@@ -58,16 +59,6 @@ pub(crate) struct Limit {
     pub(crate) window: Span,
 }
 
-/// A limit of before: what was consumed under it is kept.
-#[derive(Clone)]
-struct Kept {
-    name: Box<str>,
-    rule: StoreRule,
-}
-
-/// Each under its name, and under its other one.
-type KeptByName = HashMap<String, Kept>;
-
 /// What it takes to go from one window to the next.
 #[derive(Debug)]
 struct Calendar {
@@ -100,25 +91,13 @@ impl Generation {
         home: &Arc<Home>,
         now: Tick,
     ) -> Result<Generation, StoreFailure> {
-        let mut kept = restored_by_name(restored);
-        kept.extend(before.map(Generation::by_name).unwrap_or_default());
+        let mut kept = KeptLimits::of_restored(restored);
+        if let Some(before) = before {
+            before.each_limit(|limit, also| kept.add(&limit.name, also, limit.present_rule()));
+        }
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
         let over = Over::default();
-        let mut limits = Vec::with_capacity(rules.rules().len());
-        for rule in rules.rules() {
-            let of_variant = |variant: &Variant| -> Result<Limits, StoreFailure> {
-                let policies = variant.policies().iter();
-                policies
-                    .map(|timed| {
-                        let share = rule.share(factor);
-                        Limit::new((rule, variant, timed), share, &kept, &home.store, (now, &over))
-                    })
-                    .collect()
-            };
-            let variants: Result<Vec<Limits>, StoreFailure> =
-                rule.variants().iter().map(of_variant).collect();
-            limits.push(variants?);
-        }
+        let limits = limits((&rules, factor), &kept, &home.store, (now, &over))?;
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
@@ -147,16 +126,6 @@ impl Generation {
 
     pub(crate) fn counts(&self, rule: usize) -> &Counts {
         &self.counts[rule]
-    }
-
-    fn by_name(&self) -> KeptByName {
-        let mut names = HashMap::new();
-        self.each_limit(|limit, other_name| {
-            let kept = Kept { name: limit.name.clone(), rule: limit.present_rule() };
-            names.extend(other_name.map(|name| (name, kept.clone())));
-            names.insert(limit.name.to_string(), kept);
-        });
-        names
     }
 
     /// The limits that are kept in this process, as they are now, by their names.
@@ -202,25 +171,12 @@ impl Generation {
 
 impl Limit {
     fn new(
-        (rule, variant, timed): (&Rule, &Variant, &Timed),
+        (rule, timed): (&Rule, &Timed),
         share: Share,
-        kept: &KeptByName,
-        store: &AnyStore,
+        (wanted, made): (Wanted<'_>, StoreRule),
         (now, over): (Tick, &Over),
-    ) -> Result<Limit, StoreFailure> {
-        let name = name(rule, variant, timed);
-        let policy = timed.scaled(now, share);
-        // Under its other name only what does not go on under its own.
-        let usual = || {
-            let before = kept.get(&usual_name(rule, variant, timed)?)?;
-            let goes_on =
-                rule.variants().iter().any(|other| self::name(rule, other, timed) == *before.name);
-            (!goes_on).then_some(before)
-        };
-        let made = match kept.get(&name).or_else(usual) {
-            Some(before) => store.change(&before.rule, policy, rule.without_store(), now)?,
-            None => store.rule(&name, policy, rule.without_store())?,
-        };
+    ) -> Limit {
+        let Wanted { name, policy, .. } = wanted;
         let calendar = timed.changes_at(now).map(|until| {
             let window = ArcSwap::from_pointee(Window { rule: made.clone(), until });
             let (without, over) = (rule.without_store(), Arc::clone(over));
@@ -231,7 +187,7 @@ impl Limit {
         let listed = listed(rule, &name_shown, cells, window);
         let remains = format!("{SEPARATOR}\"{name_shown}\";r=").into();
         let name = name.into();
-        Ok(Limit { name, rule: made, calendar, name_shown, listed, remains, cells, window })
+        Limit { name, rule: made, calendar, name_shown, listed, remains, cells, window }
     }
 
     fn present_rule(&self) -> StoreRule {
@@ -290,37 +246,35 @@ impl std::ops::Deref for Present<'_> {
     }
 }
 
-fn restored_by_name(restored: &[RestoredRule]) -> KeptByName {
-    let mut names = HashMap::new();
-    for RestoredRule { name, also, rule } in restored {
-        let kept = Kept { name: name.as_str().into(), rule: StoreRule::Here(rule.clone()) };
-        if !also.is_empty() {
-            names.insert(also.clone(), kept.clone());
+/// Every limit of the rules, by rule and variant. The store has all of them, or all stays as it is.
+fn limits(
+    (rules, factor): (&Rules, Share),
+    kept: &KeptLimits,
+    store: &AnyStore,
+    (now, over): (Tick, &Over),
+) -> Result<Vec<Vec<Limits>>, StoreFailure> {
+    let mut wanted = Vec::new();
+    let mut want = |rule: &Rule, variant: &Variant, timed: &Timed| {
+        let (name, policy) = (name(rule, variant, timed), timed.scaled(now, rule.share(factor)));
+        let (without, before) = (rule.without_store(), kept.before((rule, variant, timed)));
+        wanted.push(Wanted { name, policy, without, before });
+    };
+    for rule in rules.rules() {
+        for variant in rule.variants() {
+            variant.policies().iter().for_each(|timed| want(rule, variant, timed));
         }
-        names.insert(name.clone(), kept);
     }
-    names
-}
-
-/// Under what name a limit keeps its consumption.
-fn name(rule: &Rule, variant: &Variant, timed: &Timed) -> String {
-    // No rule's name holds one of these marks.
-    let mut name = rule.name().to_owned();
-    if !timed.part().is_empty() {
-        let _ = write!(name, "#{}", timed.part());
-    }
-    // What is last may hold any mark.
-    if !variant.id().is_empty() {
-        let _ = write!(name, "/{}", variant.id());
-    }
-    name
-}
-
-/// Another name of the limit for those who say nothing of their tier: it goes on when a rule gets
-/// limits by tier, or has them no more.
-fn usual_name(rule: &Rule, variant: &Variant, timed: &Timed) -> Option<String> {
-    let usual = rule.variants().get(rule.usual_variant())?;
-    (usual.id() == variant.id()).then(|| format!("{}=usual#{}", rule.name(), timed.part()))
+    let made = store.put(&wanted, now)?;
+    let mut made = wanted.into_iter().zip(made);
+    let mut limits_of = |rule: &Rule, variant: &Variant| -> Limits {
+        let made = variant.policies().iter().zip(&mut made);
+        let share = rule.share(factor);
+        made.map(|(timed, made)| Limit::new((rule, timed), share, made, (now, over))).collect()
+    };
+    let limits_of_rule = |rule: &Rule| -> Vec<Limits> {
+        rule.variants().iter().map(|variant| limits_of(rule, variant)).collect()
+    };
+    Ok(rules.rules().iter().map(limits_of_rule).collect())
 }
 
 /// What stands between the items of a list.

@@ -5,10 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tidegate_core::{Span, Tick};
+use tidegate_core::{Policy, Quota, Span, Tick};
 use tidegate_gate::{Gate, Reloaded, Sample};
+use tidegate_store::MemoryStore;
 
-use crate::stand::{Answered, Folder, by, counts, gate, left, looks, passed, passes, replace};
+use crate::stand::{
+    Answered, Folder, by, clock, counts, gate, left, looks, passed, passes, replace, rules,
+};
 
 fn request() -> Sample {
     Sample::new("GET /")
@@ -271,4 +274,47 @@ fn a_gate_shares_its_store_across_hundreds_of_reloads() {
     clock.advance(Span::from_secs(2 * 86_400));
     assert_eq!(looks(&gate, &request()), [1_600]);
     assert!(Tick::from_micros(0) < Gate::now(&gate));
+}
+
+#[test]
+fn ten_thousand_limits_can_be_reloaded_for_ever() {
+    let policy = |cells: u32| {
+        let rule = |number: usize| format!("  - {{ name: r{number}, limit: {cells}/day }}\n");
+        let matched = |number: usize| {
+            rule(number).replace("limit:", &format!("match: {{ path: /{number} }}, limit:"))
+        };
+        format!("rules:\n{}", (0..10_000).map(matched).collect::<String>())
+    };
+    let (gate, _clock) = gate(&policy(100));
+    let at = |number: usize| Sample::new(&format!("GET /{number}"));
+    // It is under way for all that time, by the rules that it began with.
+    let _held = gate.decide(&at(1));
+    assert_eq!(passed(&gate, &at(9_999), 40), 40);
+    for cells in 101..=115 {
+        replace(&gate, &policy(cells));
+    }
+    assert_eq!(looks(&gate, &at(1)), [114]);
+    assert_eq!(looks(&gate, &at(9_999)), [75]);
+}
+
+#[test]
+fn a_policy_that_there_is_no_room_for_changes_nothing() {
+    let store = MemoryStore::new();
+    let other = Policy::token_bucket(Quota::per_day(1)).unwrap();
+    let _others: Vec<_> = (0..65_520).map(|_| store.rule(other).unwrap()).collect();
+    let policy = |rules: usize, cells: u32| {
+        let rule = |number| format!("{{ name: r{number}, limit: {cells}/day }}");
+        format!("rules: [{}]", (0..rules).map(rule).collect::<Vec<_>>().join(", "))
+    };
+    let builder = Gate::builder().rules(rules(&policy(8, 10))).memory(store);
+    let gate = builder.clock(clock()).open().unwrap();
+    assert_eq!(passed(&gate, &request(), 4), 4);
+    let refused = gate.replace(rules(&policy(16, 99))).unwrap_err().to_string();
+    assert!(refused.contains("at most 65,535 rules"), "{refused}");
+    assert_eq!(looks(&gate, &request()), [6; 8]);
+    // As often as there is room.
+    for cells in 20..60 {
+        replace(&gate, &policy(14, cells));
+        assert_eq!(looks(&gate, &request())[..8], [cells - 4; 8]);
+    }
 }

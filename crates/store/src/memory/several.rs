@@ -44,7 +44,7 @@ impl MemoryStore {
         }
         loop {
             let latest: ArrayVec<Option<Arc<Rule>>, LIMITS_MAX> =
-                charges.iter().map(|charge| self.latest(charge.rule)).collect();
+                charges.iter().map(|charge| charge.rule.latest()).collect();
             let present = charges.iter().zip(&latest).map(|(charge, latest)| Charge {
                 rule: latest.as_deref().unwrap_or(charge.rule),
                 ..*charge
@@ -64,7 +64,7 @@ impl MemoryStore {
             self.bring_over(charge.rule, charge.key);
         }
         let mut locked = self.lock_together(charges);
-        if charges.iter().any(|charge| self.latest(charge.rule).is_some()) {
+        if charges.iter().any(|charge| charge.rule.is_changed()) {
             return None;
         }
         let taken = charges.iter().map(|charge| {
@@ -129,6 +129,10 @@ impl MemoryStore {
         let place = self.tables[to].place(key);
         let low = self.tables[from.min(to)].lock(place.shard);
         let high = self.tables[from.max(to)].lock(place.shard);
+        // Changed since: whatever is carried to it now would be lost sight of.
+        if rule.is_changed() {
+            return;
+        }
         let (mut old, mut new) = if from < to { (low, high) } else { (high, low) };
         new.inherit(&mut old, rule, place.tag(rule.id));
         self.tables[to].note(place.shard, &new);

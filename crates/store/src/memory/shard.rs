@@ -2,8 +2,9 @@
 
 use tidegate_core::{Decision, Policy, Receipt, Span, State, Tick, Verdict};
 
+use super::book::{Book, read};
 use super::lists::{Lists, place};
-use super::rule::{Book, Rule, read};
+use super::rule::Rule;
 use super::slots::Slots;
 use super::table::Table;
 use super::tag::{Tag, hash_of, rule_of};
@@ -238,10 +239,9 @@ impl Shard {
 
     /// Takes out one state that was written for `tag` before its quota changed, carried over.
     fn take_inherited(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
-        let index = self.slots.find_like(tag.0, |here| rule.inherits(rule_of(here)))?;
+        let index = self.slots.find_like(tag.0, |here| rule.was(rule_of(here)).is_some())?;
         let id = rule_of(self.slots.tag(index));
-        let before = rule.before().iter().find(|before| before.id == id)?;
-        let mut state = self.take(index, &before.policy);
+        let mut state = self.take(index, &rule.was(id)?.policy);
         self.remove(index);
         rule.carry(id, &mut state);
         Some(state)
@@ -391,7 +391,7 @@ impl Shard {
         }
     }
 
-    fn remove(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, index: usize) {
         if let Some(lists) = &mut self.lists {
             lists.free(place(self.slots.state(index)));
         }
