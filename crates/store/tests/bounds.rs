@@ -413,13 +413,14 @@ fn a_key_that_nobody_asks_about_is_carried_through_any_number_of_changes() {
 fn all_that_there_is_room_for_can_be_changed_at_once() {
     let store = MemoryStore::new();
     let day = |cells: u32| Policy::token_bucket(Quota::per_day(cells)).unwrap();
-    let new = Wanted { policy: day(100), before: None };
+    let new = Wanted { policy: day(100), before: None, besides: &[] };
     let rules = store.put(&vec![new; 45_000], NOW).unwrap();
     let key = |number: usize| store.key(number).unwrap();
     for (number, rule) in rules.iter().enumerate().step_by(100) {
         store.decide(rule, key(number), NOW, 30);
     }
-    let changed = rules.iter().map(|rule| Wanted { policy: day(200), before: Some(rule) });
+    let changed =
+        rules.iter().map(|rule| Wanted { policy: day(200), before: Some(rule), besides: &[] });
     let changed = store.put(&changed.collect::<Vec<_>>(), NOW).unwrap();
     for number in (0..rules.len()).step_by(100) {
         for rule in [&rules[number], &changed[number]] {
@@ -432,9 +433,10 @@ fn all_that_there_is_room_for_can_be_changed_at_once() {
 fn without_room_for_all_nothing_is_changed() {
     let store = MemoryStore::new();
     let day = |cells: u32| Policy::token_bucket(Quota::per_day(cells)).unwrap();
-    let new = Wanted { policy: day(100), before: None };
+    let new = Wanted { policy: day(100), before: None, besides: &[] };
     let rules = store.put(&vec![new; 65_000], NOW).unwrap();
-    let changed = rules.iter().map(|rule| Wanted { policy: day(200), before: Some(rule) });
+    let changed =
+        rules.iter().map(|rule| Wanted { policy: day(200), before: Some(rule), besides: &[] });
     let wanted: Vec<Wanted<'_>> = changed.chain(vec![new; 600]).collect();
     assert!(store.put(&wanted, NOW).is_err());
     assert!(rules.iter().all(|rule| store.policy(rule) == day(100)));

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use tidegate_core::{Policy, Tick};
+use tidegate_core::{Policy, State, Tick};
 
 use super::rule::{Life, Lineage, Rule, RuleId};
 use crate::sync::{PoisonError, RwLock};
@@ -34,15 +34,17 @@ pub struct Wanted<'a> {
     pub policy: Policy,
     /// What it was until now: what was consumed is kept.
     pub before: Option<&'a Rule>,
+    /// Other rules that its keys had until now, which may go on: of what a key has consumed under
+    /// them and under this one, the most counts. It is looked up when the key is first asked about,
+    /// as long as somebody holds those rules.
+    pub besides: &'a [Rule],
 }
 
 impl Book {
     /// Writes `policy` down and names it; `None` if there is no id left.
     pub(super) fn add(&mut self, policy: Policy) -> Option<Rule> {
         let first = Rule::new(self.unused_id()?, policy);
-        let lineage = Arc::new(Lineage::new(first.clone()));
-        self.write_down(&first, &lineage);
-        Some(Rule { lineage: Some(lineage), ..first })
+        Some(self.begin(first))
     }
 
     /// Changes the policy of `rule` from `now` on, and writes down what it has become; `None` if
@@ -64,7 +66,8 @@ impl Book {
     pub(super) fn swing(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Option<Rule> {
         let rule = present(rule);
         let had = rule.ids().find(|&id| id != rule.id && rule.policy_of(id) == Some(policy));
-        match had.filter(|_| rule.policy != policy) {
+        // Keys that were asked about when it had that id may have to be looked up elsewhere since.
+        match had.filter(|_| rule.policy != policy && rule.origins.is_none()) {
             Some(id) => self.succeed(&rule, Rule::new(id, policy), now),
             None => self.change(&rule, policy, now),
         }
@@ -72,10 +75,34 @@ impl Book {
 
     /// A rule that is wanted; `None` as for [`Book::change`].
     pub(super) fn put(&mut self, wanted: &Wanted<'_>, now: Tick) -> Option<Rule> {
+        if !wanted.besides.is_empty() {
+            return self.put_besides(wanted, now);
+        }
         match wanted.before {
             Some(before) => self.swing(before, wanted.policy, now),
             None => self.add(wanted.policy),
         }
+    }
+
+    /// The same for one that has origins. It gets an id of its own in any case, by which it can be
+    /// told which keys have been asked about since.
+    fn put_besides(&mut self, wanted: &Wanted<'_>, now: Tick) -> Option<Rule> {
+        let before = wanted.before.map(present);
+        if before.as_ref().is_some_and(Rule::has_long_past) {
+            return None;
+        }
+        let mut next = Rule::new(self.unused_id()?, wanted.policy);
+        next.origins = before.as_ref().unwrap_or(&next).origins_with(wanted.besides, now);
+        let made = match before {
+            Some(before) => self.succeed(&before, next, now)?,
+            None => self.begin(next),
+        };
+        let lineages = wanted.besides.iter().filter_map(|source| source.lineage.as_ref());
+        for (source, heir) in lineages.flat_map(|it| made.lineage.iter().map(move |own| (it, own)))
+        {
+            source.add_heir(heir);
+        }
+        Some(made)
     }
 
     /// How many more ids there are.
@@ -87,6 +114,24 @@ impl Book {
     pub(super) fn latest_of(&self, id: RuleId) -> Option<Arc<Rule>> {
         let entry = self.entry(id).filter(|entry| !entry.is_present)?;
         Some(entry.lineage.upgrade()?.present())
+    }
+
+    /// What the rule of `id` is by now, if somebody holds it.
+    pub(super) fn rule_of(&self, id: RuleId) -> Option<Rule> {
+        self.entry(id)?.lineage.upgrade().map(Lineage::rule)
+    }
+
+    /// Whether a rule that has that of `id` as an origin would still owe something for `state`:
+    /// then it is not to be forgotten, though its own rule would.
+    pub(super) fn is_owed_elsewhere(&self, id: RuleId, state: &State, now: Tick) -> bool {
+        let lineage = self.entry(id).and_then(|entry| entry.lineage.upgrade());
+        let Some(source) = lineage.filter(|lineage| lineage.has_heirs()).map(Lineage::rule) else {
+            return false;
+        };
+        source.heirs().iter().any(|heir| {
+            let copy = heir.copy_from(&source, state, now);
+            copy.is_some_and(|copy| !heir.policy.is_fresh(&copy, now))
+        })
     }
 
     /// The policy of `id`.
@@ -122,6 +167,13 @@ impl Book {
             Ok(id) => Some(id),
             Err(_) => self.free.pop(),
         }
+    }
+
+    /// Begins a lineage.
+    fn begin(&mut self, first: Rule) -> Rule {
+        let lineage = Arc::new(Lineage::new(first.clone()));
+        self.write_down(&first, &lineage);
+        Rule { lineage: Some(lineage), ..first }
     }
 
     /// Makes `next` what `rule` has become, for all who hold it.

@@ -17,6 +17,7 @@ mod later;
 mod lists;
 mod lock;
 mod name;
+mod origin;
 mod prefetch;
 mod restore;
 mod rule;
@@ -218,29 +219,6 @@ impl MemoryStore {
     /// What [`MemoryStore::decide`] would answer, without charging.
     pub fn peek(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
         self.with_shard(rule, key, |_, shard, rule, tag| (shard.peek(rule, tag, now, cost), None))
-    }
-
-    /// Gives back what was charged: never above full, never into another window.
-    pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) {
-        let mut receipt = Some(receipt);
-        self.with_shard(rule, key, |_, shard, rule, tag| {
-            let receipt = receipt.take();
-            (receipt.map(|receipt| shard.refund(rule, tag, now, receipt)), None)
-        });
-    }
-
-    /// Renews a permit that is still held: it lapses one period from `now`, and the receipt is the
-    /// one to give it back by. Nothing if it has lapsed, or if the rule is not one of concurrency.
-    pub fn renew(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) -> Option<Receipt> {
-        let mut receipt = Some(receipt);
-        self.with_shard(rule, key, |_, shard, rule, tag| {
-            (receipt.take().and_then(|receipt| shard.renew(rule, tag, now, receipt)), None)
-        })
-    }
-
-    /// Forgets a key: it is as good as one that was never seen.
-    pub fn reset(&self, rule: &Rule, key: Key) {
-        self.with_shard(rule, key, |_, shard, rule, tag| (shard.forget(rule, tag), None));
     }
 
     /// How many keys there may be, of each size.

@@ -77,7 +77,10 @@ impl MemoryStore {
 
     /// Whether there are ids for all that are wanted; those that can be given up are, if need be.
     fn has_room(&self, wanted: &[Wanted<'_>]) -> bool {
-        let changes = |it: &&Wanted<'_>| it.before.is_none_or(|old| self.policy(old) != it.policy);
+        let changes = |it: &&Wanted<'_>| {
+            let is_other = |old: &Rule| self.policy(old) != it.policy;
+            !it.besides.is_empty() || it.before.is_none_or(is_other)
+        };
         let needed = wanted.iter().filter(changes).count();
         if needed <= read(&self.book).room() {
             return true;

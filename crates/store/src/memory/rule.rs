@@ -4,10 +4,11 @@
 //! as soon as no state is written under it, however long somebody still holds the old rule.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tidegate_core::{Policy, State, Tick};
 
+use super::origin::Origin;
 use crate::sync::{AtomicBool, Ordering, PoisonError, RwLock};
 
 /// A policy that a store keeps states for.
@@ -23,6 +24,8 @@ pub struct Rule {
     pub(super) before: Option<Arc<[Before]>>,
     /// Which of the tables keep states from before.
     pub(super) moved_from: [bool; 3],
+    /// Other rules that its keys had before it; nothing for most.
+    pub(super) origins: Option<Arc<[Origin]>>,
     pub(super) life: Arc<Life>,
     /// Nothing in the one that a lineage holds: otherwise neither would ever be dropped.
     pub(super) lineage: Option<Arc<Lineage>>,
@@ -41,6 +44,8 @@ pub(super) struct Life {
 #[derive(Debug)]
 pub(super) struct Lineage {
     present: RwLock<Arc<Rule>>,
+    /// Those that have this one as an origin, as far as they are known.
+    heirs: RwLock<Vec<Weak<Lineage>>>,
 }
 
 /// What a rule was until its policy was changed.
@@ -48,7 +53,7 @@ pub(super) struct Lineage {
 pub(super) struct Before {
     id: RuleId,
     pub(super) policy: Policy,
-    until: Tick,
+    pub(super) until: Tick,
     life: Arc<Life>,
 }
 
@@ -58,8 +63,16 @@ pub(super) type RuleId = u16;
 impl Rule {
     /// A rule that has no past and no lineage yet.
     pub(super) fn new(id: RuleId, policy: Policy) -> Rule {
-        let (table, life) = (table_of(&policy), Arc::default());
-        Rule { id, policy, table, before: None, moved_from: [false; 3], life, lineage: None }
+        Rule {
+            id,
+            policy,
+            table: table_of(&policy),
+            before: None,
+            moved_from: [false; 3],
+            origins: None,
+            life: Arc::default(),
+            lineage: None,
+        }
     }
 
     /// The policy.
@@ -112,6 +125,11 @@ impl Rule {
         Some(lineage.present())
     }
 
+    /// When it became what it is, if it was something else before.
+    pub(super) fn changed_at(&self) -> Option<Tick> {
+        self.before.as_ref()?.first().map(|before| before.until)
+    }
+
     /// Whether it was changed so often that its states have to be carried over first: a change
     /// more, and some would be lost sight of.
     pub(super) fn has_long_past(&self) -> bool {
@@ -128,7 +146,24 @@ impl Rule {
             next.moved_from[table] |= table != next.table;
         }
         next.before = Some(before);
+        next.origins = next.origins.or_else(|| self.origins_with(&[], now));
         next
+    }
+
+    /// What those are by now that have this one as an origin.
+    pub(super) fn heirs(&self) -> Vec<Rule> {
+        let Some(lineage) = &self.lineage else { return Vec::new() };
+        let heirs = lineage.heirs.read().unwrap_or_else(PoisonError::into_inner);
+        heirs.iter().filter_map(Weak::upgrade).map(Lineage::rule).collect()
+    }
+
+    /// The origins that it has and still needs at `now`, and `more` of them.
+    pub(super) fn origins_with(&self, more: &[Rule], now: Tick) -> Option<Arc<[Origin]>> {
+        let had = self.origins.iter().flat_map(|origins| origins.iter());
+        let had = had.filter(|it| it.is_open(now) && !more.iter().any(|new| it.is_of(new)));
+        let new = more.iter().filter_map(|source| Origin::new(source, &self.policy, now));
+        let origins: Arc<[Origin]> = had.cloned().chain(new).collect();
+        (!origins.is_empty()).then_some(origins)
     }
 
     /// How many changes of a quota are remembered for states that nobody has asked about since.
@@ -152,12 +187,36 @@ impl Life {
 }
 
 impl Lineage {
+    /// The most that are asked whether they still need what is to be forgotten.
+    const HEIRS_MAX: usize = 64;
+
     pub(super) fn new(first: Rule) -> Lineage {
-        Lineage { present: RwLock::new(Arc::new(first)) }
+        Lineage { present: RwLock::new(Arc::new(first)), heirs: RwLock::default() }
+    }
+
+    /// The rule as it is by now.
+    pub(super) fn rule(self: Arc<Lineage>) -> Rule {
+        let present = (*self.present()).clone();
+        Rule { lineage: Some(self), ..present }
     }
 
     pub(super) fn present(&self) -> Arc<Rule> {
         Arc::clone(&self.present.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn has_heirs(&self) -> bool {
+        !self.heirs.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Notes one that has this one as an origin from `now` on. Of many only some are known: for
+    /// those beyond, what is paid here is forgotten, though they might still owe it.
+    pub(super) fn add_heir(&self, heir: &Arc<Lineage>) {
+        let mut heirs = self.heirs.write().unwrap_or_else(PoisonError::into_inner);
+        let heir = Arc::downgrade(heir);
+        heirs.retain(|it| 0 < it.strong_count() && !it.ptr_eq(&heir));
+        if heirs.len() < Lineage::HEIRS_MAX {
+            heirs.push(heir);
+        }
     }
 
     /// Has all that the rule was lead to what it is.

@@ -117,6 +117,14 @@ impl MemoryStore {
     /// so that nobody finds the key in neither.
     #[inline]
     pub(super) fn bring_over(&self, rule: &Rule, key: Key) {
+        if rule.origins.is_some() {
+            self.bring_copies(rule, key);
+        }
+        self.bring_moved(rule, key);
+    }
+
+    #[inline]
+    pub(super) fn bring_moved(&self, rule: &Rule, key: Key) {
         if rule.before.is_some() {
             for from in (0..self.tables.len()).filter(|&from| rule.moved_from[from]) {
                 self.bring_from(from, rule, key);
@@ -177,6 +185,17 @@ impl MemoryStore {
             room.map_err(|retry_after| (index, retry_after))?;
         }
         Ok(())
+    }
+}
+
+impl Shard {
+    /// Takes over what `old` knows of a key, and of the crowd, from before its rule moved here.
+    fn inherit(&mut self, old: &mut Shard, rule: &Rule, tag: Tag) {
+        for tag in [tag, Tag::crowd(rule.id)] {
+            while let Some(state) = old.take_inherited(rule, tag) {
+                self.adopt(tag, &rule.policy, state);
+            }
+        }
     }
 }
 
