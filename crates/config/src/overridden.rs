@@ -3,6 +3,7 @@
 //! The file says values; a request says where each is from as well. So a key that an override names
 //! may be any of several: one for each source that its parts can come from.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::attribute::Attribute;
@@ -24,6 +25,22 @@ impl Rules {
         // In one order, whatever the map's.
         named.sort_unstable();
         named.into_iter().flat_map(|key| self.keys_of(limit, key)).collect()
+    }
+
+    /// Every tier that these rules or those before them know, by its places: before, and now. One
+    /// that either does not know has the place of the default.
+    pub fn tiers_since(&self, before: &Rules) -> Vec<(usize, usize)> {
+        let (had, has) = (&before.identify.tiers.names, &self.identify.tiers.names);
+        let place = |names: &[Box<str>]| -> HashMap<Box<str>, usize> {
+            names.iter().cloned().zip(0..).collect()
+        };
+        let (before, now) = (place(had), place(has));
+        let at = |places: &HashMap<Box<str>, usize>, name| places.get(name).copied().unwrap_or(0);
+        let mut tiers = vec![(0, 0)];
+        tiers.extend(had.iter().chain(has).map(|name| (at(&before, name), at(&now, name))));
+        tiers.sort_unstable();
+        tiers.dedup();
+        tiers
     }
 
     /// All keys that these values may be.
@@ -85,10 +102,22 @@ impl Rule {
         if let Some(own) = limit.overrides.of(key) {
             return vec![own];
         }
+        self.variants_of_tiers()
+    }
+
+    /// The variants that are not of single keys, by their places.
+    pub fn variants_of_tiers(&self) -> Vec<usize> {
+        let Some(limit) = self.limit() else { return Vec::new() };
         let mut tiers = limit.by_tier.clone();
         tiers.sort_unstable();
         tiers.dedup();
         if tiers.is_empty() { vec![0] } else { tiers }
+    }
+
+    /// The variant of a tier, both by their places; `None` if the rule has no limits.
+    pub fn variant_of_tier(&self, tier: usize) -> Option<usize> {
+        let limit = self.limit()?;
+        Some(limit.by_tier.get(tier).copied().unwrap_or_else(|| self.usual_variant()))
     }
 
     /// The variant for requests that say nothing of their tier, by its place.

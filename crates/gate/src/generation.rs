@@ -38,13 +38,16 @@ pub(crate) struct Generation {
 /// replaced: one after the other.
 type Over = Arc<Mutex<bool>>;
 
+/// The limits of before that go on, by the names that they had.
+pub(crate) type WentOn = HashSet<Box<str>>;
+
 pub(crate) type Limits = SmallVec<[Limit; 1]>;
 
 /// A limit, and where the store keeps it.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// Under which it keeps its consumption.
-    name: Box<str>,
+    pub(crate) name: Box<str>,
     rule: StoreRule,
     calendar: Option<Box<Calendar>>,
     /// Its name as clients see it.
@@ -84,25 +87,23 @@ pub(crate) enum Present<'g> {
 
 impl Generation {
     /// Puts `rules` in force after `before`, whose consumption is kept, and that of limits which
-    /// were restored and have not been in force yet. Rules that give way are left `factor`.
+    /// were restored and have not been in force yet, or have not been for a while. Rules that give
+    /// way are left `factor`.
     pub(crate) fn new(
         (rules, factor): (Arc<Rules>, Share),
         (before, restored): (Option<&Generation>, &[RestoredRule]),
         home: &Arc<Home>,
         now: Tick,
-    ) -> Result<Generation, StoreFailure> {
-        let mut kept = KeptLimits::of_restored(restored);
-        if let Some(before) = before {
-            before.each_limit(|limit, also| kept.add(&limit.name, also, limit.present_rule()));
-        }
+    ) -> Result<(Generation, WentOn), StoreFailure> {
+        let kept = KeptLimits::new(&rules, before, restored);
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
         let over = Over::default();
-        let limits = limits((&rules, factor), &kept, &home.store, (now, &over))?;
+        let (limits, went_on) = limits((&rules, factor), &kept, &home.store, (now, &over))?;
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (home, counts) = (Arc::clone(home), counts.collect());
-        Ok(Generation { home, rules, shares, limits, counts, over })
+        Ok((Generation { home, rules, shares, limits, counts, over }, went_on))
     }
 
     /// Puts what its shares say in force after `before`.
@@ -140,21 +141,15 @@ impl Generation {
         rules
     }
 
-    /// The names of those that are in force by now.
-    pub(crate) fn claims<'r>(&self, restored: &'r [RestoredRule]) -> Vec<&'r str> {
-        let mut names: HashSet<String> = HashSet::new();
-        let owned: HashSet<&str> = restored.iter().map(|it| &*it.name).collect();
-        self.each_limit(|limit, other_name| {
-            names.insert(limit.name.to_string());
-            // By its other name only what there was nothing for by its own.
-            names.extend(other_name.filter(|_| !owned.contains(&*limit.name)));
-        });
-        let is_here = |it: &&RestoredRule| names.contains(&it.name) || names.contains(&it.also);
-        restored.iter().filter(is_here).map(|it| &*it.name).collect()
+    /// The limits that are kept in this process and did not go on, by their names.
+    pub(crate) fn left_behind(&self, went_on: &WentOn) -> Vec<RestoredRule> {
+        let mut rules = self.named_rules();
+        rules.retain(|it| !went_on.contains(&*it.name));
+        rules
     }
 
     /// Shows every limit with its other name, if it has one.
-    fn each_limit(&self, mut each: impl FnMut(&Limit, Option<String>)) {
+    pub(crate) fn each_limit(&self, mut each: impl FnMut(&Limit, Option<String>)) {
         for (rule, variants) in self.rules.rules().iter().zip(&self.limits) {
             for (variant, limits) in rule.variants().iter().zip(variants) {
                 for (timed, limit) in variant.policies().iter().zip(limits) {
@@ -190,7 +185,7 @@ impl Limit {
         Limit { name, rule: made, calendar, name_shown, listed, remains, cells, window }
     }
 
-    fn present_rule(&self) -> StoreRule {
+    pub(crate) fn present_rule(&self) -> StoreRule {
         match &self.calendar {
             Some(calendar) => calendar.window.load().rule.clone(),
             None => self.rule.clone(),
@@ -249,19 +244,24 @@ impl std::ops::Deref for Present<'_> {
 /// Every limit of the rules, by rule and variant. The store has all of them, or all stays as it is.
 fn limits(
     (rules, factor): (&Rules, Share),
-    kept: &KeptLimits,
+    kept: &KeptLimits<'_>,
     store: &AnyStore,
     (now, over): (Tick, &Over),
-) -> Result<Vec<Vec<Limits>>, StoreFailure> {
-    let mut wanted = Vec::new();
-    let mut want = |rule: &Rule, variant: &Variant, timed: &Timed| {
-        let (name, policy) = (name(rule, variant, timed), timed.scaled(now, rule.share(factor)));
-        let (without, before) = (rule.without_store(), kept.before((rule, variant, timed)));
-        wanted.push(Wanted { name, policy, without, before });
-    };
+) -> Result<(Vec<Vec<Limits>>, WentOn), StoreFailure> {
+    let (mut wanted, mut went_on) = (Vec::new(), WentOn::new());
     for rule in rules.rules() {
-        for variant in rule.variants() {
-            variant.policies().iter().for_each(|timed| want(rule, variant, timed));
+        for (variant, former) in rule.variants().iter().zip(kept.formers(rule)) {
+            wanted.extend(variant.policies().iter().map(|timed| {
+                let before = kept.before((rule, variant, timed));
+                went_on.extend(before.map(|kept| kept.name.clone()));
+                Wanted {
+                    name: name(rule, variant, timed),
+                    policy: timed.scaled(now, rule.share(factor)),
+                    without: rule.without_store(),
+                    besides: kept.besides((rule, timed), &former, before),
+                    before: before.map(|kept| &kept.rule),
+                }
+            }));
         }
     }
     let made = store.put(&wanted, now)?;
@@ -274,7 +274,7 @@ fn limits(
     let limits_of_rule = |rule: &Rule| -> Vec<Limits> {
         rule.variants().iter().map(|variant| limits_of(rule, variant)).collect()
     };
-    Ok(rules.rules().iter().map(limits_of_rule).collect())
+    Ok((rules.rules().iter().map(limits_of_rule).collect(), went_on))
 }
 
 /// What stands between the items of a list.

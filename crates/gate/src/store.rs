@@ -38,6 +38,8 @@ pub(crate) struct Wanted<'k> {
     pub(crate) without: WithoutStore,
     /// What it was until now: what was consumed is kept.
     pub(crate) before: Option<&'k StoreRule>,
+    /// What its clients had besides, in this process: the most that was consumed counts.
+    pub(crate) besides: Vec<Rule>,
 }
 
 /// Why a store cannot do what is wanted of it.
@@ -105,6 +107,7 @@ impl AnyStore {
                 let here = wanted.iter().map(|it| tidegate_store::Wanted {
                     policy: it.policy,
                     before: it.before.and_then(StoreRule::here),
+                    besides: &it.besides,
                 });
                 let made = store.put(&here.collect::<Vec<_>>(), now)?;
                 Ok(made.into_iter().map(StoreRule::Here).collect())
