@@ -1,5 +1,6 @@
 //! Which keys have a quota of their own, as requests bring them.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::attribute::Attribute;
@@ -19,6 +20,22 @@ impl Rules {
         // In one order, whatever the map's.
         named.sort_unstable_by_key(|(_, one)| one.variant);
         named.into_iter().filter_map(|(key, one)| self.parts(&one.sources, key)).collect()
+    }
+
+    /// Every tier that these rules or those before them know, by its places: before, and now. One
+    /// that either does not know has the place of the default.
+    pub fn tiers_since(&self, before: &Rules) -> Vec<(usize, usize)> {
+        let (had, has) = (&before.identify.tiers.names, &self.identify.tiers.names);
+        let place = |names: &[Box<str>]| -> HashMap<Box<str>, usize> {
+            names.iter().cloned().zip(0..).collect()
+        };
+        let (before, now) = (place(had), place(has));
+        let at = |places: &HashMap<Box<str>, usize>, name| places.get(name).copied().unwrap_or(0);
+        let mut tiers = vec![(0, 0)];
+        tiers.extend(had.iter().chain(has).map(|name| (at(&before, name), at(&now, name))));
+        tiers.sort_unstable();
+        tiers.dedup();
+        tiers
     }
 
     fn parts<'r>(&'r self, sources: &'r [Attribute], key: &'r [u8]) -> Option<Parts<'r>> {
@@ -43,10 +60,22 @@ impl Rule {
         if let Some(own) = limit.overrides.of(key) {
             return vec![own];
         }
+        self.variants_of_tiers()
+    }
+
+    /// The variants that are not of single keys, by their places.
+    pub fn variants_of_tiers(&self) -> Vec<usize> {
+        let Some(limit) = self.limit() else { return Vec::new() };
         let mut tiers = limit.by_tier.clone();
         tiers.sort_unstable();
         tiers.dedup();
         if tiers.is_empty() { vec![0] } else { tiers }
+    }
+
+    /// The variant of a tier, both by their places; `None` if the rule has no limits.
+    pub fn variant_of_tier(&self, tier: usize) -> Option<usize> {
+        let limit = self.limit()?;
+        Some(limit.by_tier.get(tier).copied().unwrap_or_else(|| self.usual_variant()))
     }
 
     /// The variant for requests that say nothing of their tier, by its place.

@@ -244,6 +244,14 @@ impl Policy {
         }
     }
 
+    /// When a key that has consumed all that it may at `now` is fresh again: none is in debt for
+    /// longer, unless it is charged anew.
+    pub fn paid_at(&self, now: Tick) -> Tick {
+        let mut state = self.fresh();
+        let _ = self.decide(&mut state, now, self.limit());
+        self.forget_at(&state)
+    }
+
     /// Whether `state` can no longer be told from a fresh one at `now`.
     pub fn is_fresh(&self, state: &State, now: Tick) -> bool {
         match (&self.rule, &state.0) {
@@ -262,6 +270,7 @@ impl Policy {
                 Memory::FixedWindow(a.worse(*b))
             }
             (Rule::Line(_), Memory::Line(a), Memory::Line(b)) => Memory::Line(*a.max(b)),
+            (Rule::Log(_), Memory::Log(a), Memory::Log(b)) => Memory::Log(a.either(b)?),
             (Rule::SlidingWindow(it), Memory::SlidingWindow(a), Memory::SlidingWindow(b)) => {
                 Memory::SlidingWindow(it.worse(a, b))
             }

@@ -124,8 +124,8 @@ impl GateBuilder {
         let rules = (rules, adapt.factor());
         let home = Arc::new(Home { store, clock });
         let first = Generation::new(rules, (None, &limits), &home, now);
-        let first = first.map_err(OpenError::Store)?;
-        restored.claimed(first.claims(&limits));
+        let (first, went_on) = first.map_err(OpenError::Store)?;
+        restored.claimed(went_on.iter().map(|name| &**name));
         let (reloading, saving) = (Mutex::new(()), Mutex::new(()));
         let current = ArcSwap::from_pointee(Leases::new(&Arc::new(first)));
         let plain = Book::default();

@@ -1,8 +1,9 @@
 //! Keys that get a quota of their own, or lose it: what they had consumed counts under the next.
 //!
-//! A quota of a single key is a limit of its own, and would begin afresh. So what the key had
-//! consumed under the limit it had before is charged to the one that it has now, as far as there is
-//! room. Permits stay where they are: they are held, not spent.
+//! The store looks it up when such a key is first asked about, in the limits that the key may have
+//! had; see `kept.rs`. All keys that can be told from the policy are asked about here, so that none
+//! depends on when its first request comes. Where there were too many limits to look them all up,
+//! what was consumed is charged, as far as there is room.
 
 use std::collections::{HashMap, HashSet};
 

@@ -156,13 +156,15 @@ impl Gate {
         }
     }
 
-    /// Puts other rules in force. What was consumed is kept under rules of the same name; requests
-    /// that are being decided go on by the rules that they began with.
+    /// Puts other rules in force, or changes nothing. What was consumed is kept under rules of the
+    /// same name; requests that are being decided go on by the rules that they began with. A rule
+    /// that is gone and comes back within its period finds what it had left.
     ///
     /// A key that gets a quota of its own, or loses it, takes along what it had consumed; with
-    /// tiers, the most that it had under one of them. That is so in this process. In Redis, such a
-    /// key begins afresh under the limit that it did not have before, and a rule that comes back
-    /// within its period finds what it had left there.
+    /// tiers, the most that it had under one of them. So do the keys of a tier that gets a limit of
+    /// its own, or loses it, and permits that are held count until they come back. That is so in
+    /// this process. In Redis, such a key begins afresh under the limit that it did not have
+    /// before.
     pub fn replace(&self, rules: Rules) -> Result<(), OpenError> {
         self.put(Some(Arc::new(rules)))?;
         self.0.adapt.look_at(self.0.clock.now());
@@ -181,17 +183,25 @@ impl Gate {
         let before = self.0.generation();
         let mut is_over = before.hold();
         let now = self.0.store.now(&*self.0.clock);
-        let restored = self.0.restored.present(now);
         let rules = rules.unwrap_or_else(|| Arc::clone(&before.rules));
         let rules = (rules, self.0.adapt.factor());
-        let next = Generation::new(rules, (Some(&before), &restored), &self.0.home, now);
-        let next = Arc::new(next.map_err(OpenError::Store)?);
+        let next = || {
+            let waiting = self.0.restored.present(now);
+            Generation::new(rules.clone(), (Some(&before), &waiting), &self.0.home, now)
+        };
+        // A policy that is in force matters more than one that was.
+        let next =
+            next().or_else(|why| if self.0.restored.make_room() { next() } else { Err(why) });
+        let (next, went_on) = next.map_err(OpenError::Store)?;
+        let next = Arc::new(next);
+        // Before that: a snapshot finds them here or there.
+        self.0.restored.wait(before.left_behind(&went_on), now);
         *is_over = true;
         self.0.current.store(Arc::new(Leases::new(&next)));
         drop(is_over);
         next.take_over_shares(&before);
         // After that: a snapshot finds them here or there.
-        self.0.restored.claimed(next.claims(&restored));
+        self.0.restored.claimed(went_on.iter().map(|name| &**name));
         // After that: what is consumed by the old rules is not forgotten.
         Carry { before: &before, after: &next, store: &self.0.store, now }.over();
         Ok(())

@@ -17,8 +17,9 @@ use tidegate_store::RestoredRule;
 
 use crate::counts::Counts;
 use crate::gate::Home;
+use crate::kept::{KeptLimits, name, usual_name};
 use crate::shares::Shares;
-use crate::store::{AnyStore, StoreFailure, StoreRule};
+use crate::store::{AnyStore, StoreFailure, StoreRule, Wanted};
 
 /// A policy in force.
 #[derive(Debug)]
@@ -39,13 +40,16 @@ pub(crate) struct Generation {
 /// replaced: one after the other.
 type Over = Arc<Mutex<bool>>;
 
+/// The limits of before that go on, by the names that they had.
+pub(crate) type WentOn = HashSet<Box<str>>;
+
 pub(crate) type Limits = SmallVec<[Limit; 1]>;
 
 /// A limit, and where the store keeps it.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// Under which it keeps its consumption.
-    name: Box<str>,
+    pub(crate) name: Box<str>,
     rule: StoreRule,
     calendar: Option<Box<Calendar>>,
     /// Its name as clients see it.
@@ -59,16 +63,6 @@ pub(crate) struct Limit {
     /// The time in which it comes back in full.
     pub(crate) window: Span,
 }
-
-/// A limit of before: what was consumed under it is kept.
-#[derive(Clone)]
-struct Kept {
-    name: Box<str>,
-    rule: StoreRule,
-}
-
-/// Each under its name, and under its other one.
-type KeptByName = HashMap<String, Kept>;
 
 /// What it takes to go from one window to the next.
 #[derive(Debug)]
@@ -95,38 +89,24 @@ pub(crate) enum Present<'g> {
 
 impl Generation {
     /// Puts `rules` in force after `before`, whose consumption is kept, and that of limits which
-    /// were restored and have not been in force yet. Rules that give way are left `factor`.
+    /// were restored and have not been in force yet, or have not been for a while. Rules that give
+    /// way are left `factor`.
     pub(crate) fn new(
         (rules, factor): (Arc<Rules>, Share),
         (before, restored): (Option<&Generation>, &[RestoredRule]),
         home: &Arc<Home>,
         now: Tick,
-    ) -> Result<Generation, StoreFailure> {
-        let mut kept = restored_by_name(restored);
-        kept.extend(before.map(Generation::by_name).unwrap_or_default());
+    ) -> Result<(Generation, WentOn), StoreFailure> {
+        let kept = KeptLimits::new(&rules, before, restored);
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
         let over = Over::default();
-        let mut limits = Vec::with_capacity(rules.rules().len());
-        for rule in rules.rules() {
-            let of_variant = |variant: &Variant| -> Result<Limits, StoreFailure> {
-                let policies = variant.policies().iter();
-                policies
-                    .map(|timed| {
-                        let share = rule.share(factor);
-                        Limit::new((rule, variant, timed), share, &kept, &home.store, (now, &over))
-                    })
-                    .collect()
-            };
-            let variants: Result<Vec<Limits>, StoreFailure> =
-                rule.variants().iter().map(of_variant).collect();
-            limits.push(variants?);
-        }
+        let (limits, went_on) = limits((&rules, factor), &kept, &home.store, (now, &over))?;
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (home, counts) = (Arc::clone(home), counts.collect());
         let holds_back = holds_back(&rules);
-        Ok(Generation { home, rules, shares, holds_back, limits, counts, over })
+        Ok((Generation { home, rules, shares, holds_back, limits, counts, over }, went_on))
     }
 
     /// Puts what its shares say in force after `before`.
@@ -152,16 +132,6 @@ impl Generation {
         &self.counts[rule]
     }
 
-    fn by_name(&self) -> KeptByName {
-        let mut names = HashMap::new();
-        self.each_limit(|limit, other_name| {
-            let kept = Kept { name: limit.name.clone(), rule: limit.present_rule() };
-            names.extend(other_name.map(|name| (name, kept.clone())));
-            names.insert(limit.name.to_string(), kept);
-        });
-        names
-    }
-
     /// The limits that are kept in this process, as they are now, by their names.
     pub(crate) fn named_rules(&self) -> Vec<RestoredRule> {
         let mut rules = Vec::new();
@@ -174,21 +144,15 @@ impl Generation {
         rules
     }
 
-    /// The names of those that are in force by now.
-    pub(crate) fn claims<'r>(&self, restored: &'r [RestoredRule]) -> Vec<&'r str> {
-        let mut names: HashSet<String> = HashSet::new();
-        let owned: HashSet<&str> = restored.iter().map(|it| &*it.name).collect();
-        self.each_limit(|limit, other_name| {
-            names.insert(limit.name.to_string());
-            // By its other name only what there was nothing for by its own.
-            names.extend(other_name.filter(|_| !owned.contains(&*limit.name)));
-        });
-        let is_here = |it: &&RestoredRule| names.contains(&it.name) || names.contains(&it.also);
-        restored.iter().filter(is_here).map(|it| &*it.name).collect()
+    /// The limits that are kept in this process and did not go on, by their names.
+    pub(crate) fn left_behind(&self, went_on: &WentOn) -> Vec<RestoredRule> {
+        let mut rules = self.named_rules();
+        rules.retain(|it| !went_on.contains(&*it.name));
+        rules
     }
 
     /// Shows every limit with its other name, if it has one.
-    fn each_limit(&self, mut each: impl FnMut(&Limit, Option<String>)) {
+    pub(crate) fn each_limit(&self, mut each: impl FnMut(&Limit, Option<String>)) {
         for (rule, variants) in self.rules.rules().iter().zip(&self.limits) {
             for (variant, limits) in rule.variants().iter().zip(variants) {
                 for (timed, limit) in variant.policies().iter().zip(limits) {
@@ -205,25 +169,12 @@ impl Generation {
 
 impl Limit {
     fn new(
-        (rule, variant, timed): (&Rule, &Variant, &Timed),
+        (rule, timed): (&Rule, &Timed),
         share: Share,
-        kept: &KeptByName,
-        store: &AnyStore,
+        (wanted, made): (Wanted<'_>, StoreRule),
         (now, over): (Tick, &Over),
-    ) -> Result<Limit, StoreFailure> {
-        let name = name(rule, variant, timed);
-        let policy = timed.scaled(now, share);
-        // Under its other name only what does not go on under its own.
-        let usual = || {
-            let before = kept.get(&usual_name(rule, variant, timed)?)?;
-            let goes_on =
-                rule.variants().iter().any(|other| self::name(rule, other, timed) == *before.name);
-            (!goes_on).then_some(before)
-        };
-        let made = match kept.get(&name).or_else(usual) {
-            Some(before) => store.change(&before.rule, policy, rule.without_store(), now)?,
-            None => store.rule(&name, policy, rule.without_store())?,
-        };
+    ) -> Limit {
+        let Wanted { name, policy, .. } = wanted;
         let calendar = timed.changes_at(now).map(|until| {
             let window = ArcSwap::from_pointee(Window { rule: made.clone(), until });
             let (without, over) = (rule.without_store(), Arc::clone(over));
@@ -234,10 +185,10 @@ impl Limit {
         let listed = listed(rule, &name_shown, cells, window);
         let remains = format!("{SEPARATOR}\"{name_shown}\";r=").into();
         let name = name.into();
-        Ok(Limit { name, rule: made, calendar, name_shown, listed, remains, cells, window })
+        Limit { name, rule: made, calendar, name_shown, listed, remains, cells, window }
     }
 
-    fn present_rule(&self) -> StoreRule {
+    pub(crate) fn present_rule(&self) -> StoreRule {
         match &self.calendar {
             Some(calendar) => calendar.window.load().rule.clone(),
             None => self.rule.clone(),
@@ -298,37 +249,40 @@ fn holds_back(rules: &Rules) -> bool {
     variants.flat_map(Variant::policies).any(|timed| timed.kind() == Kind::LeakyQueue)
 }
 
-fn restored_by_name(restored: &[RestoredRule]) -> KeptByName {
-    let mut names = HashMap::new();
-    for RestoredRule { name, also, rule } in restored {
-        let kept = Kept { name: name.as_str().into(), rule: StoreRule::Here(rule.clone()) };
-        if !also.is_empty() {
-            names.insert(also.clone(), kept.clone());
+/// Every limit of the rules, by rule and variant. The store has all of them, or all stays as it is.
+fn limits(
+    (rules, factor): (&Rules, Share),
+    kept: &KeptLimits<'_>,
+    store: &AnyStore,
+    (now, over): (Tick, &Over),
+) -> Result<(Vec<Vec<Limits>>, WentOn), StoreFailure> {
+    let (mut wanted, mut went_on) = (Vec::new(), WentOn::new());
+    for rule in rules.rules() {
+        for (variant, former) in rule.variants().iter().zip(kept.formers(rule)) {
+            wanted.extend(variant.policies().iter().map(|timed| {
+                let before = kept.before((rule, variant, timed));
+                went_on.extend(before.map(|kept| kept.name.clone()));
+                Wanted {
+                    name: name(rule, variant, timed),
+                    policy: timed.scaled(now, rule.share(factor)),
+                    without: rule.without_store(),
+                    besides: kept.besides((rule, timed), &former, before),
+                    before: before.map(|kept| &kept.rule),
+                }
+            }));
         }
-        names.insert(name.clone(), kept);
     }
-    names
-}
-
-/// Under what name a limit keeps its consumption.
-fn name(rule: &Rule, variant: &Variant, timed: &Timed) -> String {
-    // No rule's name holds one of these marks.
-    let mut name = rule.name().to_owned();
-    if !timed.part().is_empty() {
-        let _ = write!(name, "#{}", timed.part());
-    }
-    // What is last may hold any mark.
-    if !variant.id().is_empty() {
-        let _ = write!(name, "/{}", variant.id());
-    }
-    name
-}
-
-/// Another name of the limit for those who say nothing of their tier: it goes on when a rule gets
-/// limits by tier, or has them no more.
-fn usual_name(rule: &Rule, variant: &Variant, timed: &Timed) -> Option<String> {
-    let usual = rule.variants().get(rule.usual_variant())?;
-    (usual.id() == variant.id()).then(|| format!("{}=usual#{}", rule.name(), timed.part()))
+    let made = store.put(&wanted, now)?;
+    let mut made = wanted.into_iter().zip(made);
+    let mut limits_of = |rule: &Rule, variant: &Variant| -> Limits {
+        let made = variant.policies().iter().zip(&mut made);
+        let share = rule.share(factor);
+        made.map(|(timed, made)| Limit::new((rule, timed), share, made, (now, over))).collect()
+    };
+    let limits_of_rule = |rule: &Rule| -> Vec<Limits> {
+        rule.variants().iter().map(|variant| limits_of(rule, variant)).collect()
+    };
+    Ok((rules.rules().iter().map(limits_of_rule).collect(), went_on))
 }
 
 /// What stands between the items of a list.

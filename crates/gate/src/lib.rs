@@ -29,6 +29,7 @@ mod gate;
 mod generation;
 mod headers;
 mod here;
+mod kept;
 mod later;
 #[cfg(feature = "redis")]
 mod ledger;

@@ -29,6 +29,19 @@ pub(crate) enum StoreRule {
     Here(Rule),
 }
 
+/// A rule that is wanted: a new one, or what another becomes.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "some of it only Redis asks for"))]
+pub(crate) struct Wanted<'k> {
+    pub(crate) name: String,
+    pub(crate) policy: Policy,
+    pub(crate) without: WithoutStore,
+    /// What it was until now: what was consumed is kept.
+    pub(crate) before: Option<&'k StoreRule>,
+    /// What its clients had besides, in this process: the most that was consumed counts.
+    pub(crate) besides: Vec<Rule>,
+}
+
 /// Why a store cannot do what is wanted of it.
 #[derive(Debug)]
 pub struct StoreFailure(Box<str>);
@@ -77,6 +90,36 @@ impl AnyStore {
                 made.map(StoreRule::Fleet).map_err(|error| StoreFailure(error.to_string().into()))
             }
             AnyStore::Here(store) => Ok(StoreRule::Here(store.rule(policy)?)),
+        }
+    }
+
+    /// All rules that are wanted, in their order. In this process there is room for all of them, or
+    /// nothing has happened.
+    pub(crate) fn put(
+        &self,
+        wanted: &[Wanted<'_>],
+        now: Tick,
+    ) -> Result<Vec<StoreRule>, StoreFailure> {
+        match self {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(_) => wanted.iter().map(|it| self.put_one(it, now)).collect(),
+            AnyStore::Here(store) => {
+                let here = wanted.iter().map(|it| tidegate_store::Wanted {
+                    policy: it.policy,
+                    before: it.before.and_then(StoreRule::here),
+                    besides: &it.besides,
+                });
+                let made = store.put(&here.collect::<Vec<_>>(), now)?;
+                Ok(made.into_iter().map(StoreRule::Here).collect())
+            }
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    fn put_one(&self, wanted: &Wanted<'_>, now: Tick) -> Result<StoreRule, StoreFailure> {
+        match wanted.before {
+            Some(before) => self.change(before, wanted.policy, wanted.without, now),
+            None => self.rule(&wanted.name, wanted.policy, wanted.without),
         }
     }
 

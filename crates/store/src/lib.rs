@@ -25,6 +25,6 @@ pub use crate::limiter::block_on;
 pub use crate::limiter::{
     Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, ToPolicy,
 };
-pub use crate::memory::{Charge, MemoryStats, MemoryStore, Rule, TooManyRules};
+pub use crate::memory::{Charge, MemoryStats, MemoryStore, Rule, TooManyRules, Wanted};
 pub use crate::shaper::{AcquireSlot, NoSlot, Shaper, ShaperBuilder, Slot};
 pub use crate::snapshot::{Exported, NamedRule, Restored, RestoredRule, SnapshotError};

@@ -1,7 +1,7 @@
 //! Bounded: a cap that holds, states that are forgotten, and floods that reset nobody.
 
 use tidegate_core::{Kind, Policy, Quota, Span, Tick, Verdict};
-use tidegate_store::{Charge, Key, MemoryStore};
+use tidegate_store::{Charge, Key, MemoryStore, Rule, Wanted};
 
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
 
@@ -163,13 +163,17 @@ fn rules_run_out_with_an_error_that_says_what_to_do() {
         store.rule(policy).unwrap_err().to_string(),
         "a store has at most 65,535 rules: drop some, or use several stores",
     );
-    // A dropped one makes place, unless something is still owed under it.
+    // A dropped one makes place: nobody can ask about what is owed under it.
     let key = store.key("ada").unwrap();
     store.decide(&rules[0], key, NOW, 5);
     rules.drain(..2);
-    let rule = store.rule(policy).unwrap();
+    for _ in 0..2 {
+        rules.push(store.rule(policy).unwrap());
+        let left = store.peek(&rules[65_533], key, NOW, 0).remaining;
+        assert_eq!(left, 5, "found another rule's state");
+        rules.rotate_right(1);
+    }
     assert!(store.rule(policy).is_err());
-    assert_eq!(store.peek(&rule, key, NOW, 0).remaining, 5, "found another rule's state");
 }
 
 #[test]
@@ -346,4 +350,96 @@ fn an_absurd_cap_is_taken_as_a_large_one() {
         assert!(store.decide(&rule, store.key(id).unwrap(), NOW, 1).verdict.passes());
     }
     assert_eq!(store.len(), 10_000);
+}
+
+/// As reloads of a large policy do, while somebody still goes by the first of them.
+#[test]
+fn ten_thousand_quotas_can_be_changed_for_ever() {
+    let store = MemoryStore::new();
+    let day = |cells: u32| Policy::token_bucket(Quota::per_day(cells)).unwrap();
+    let first: Vec<Rule> = (0..10_000).map(|_| store.rule(day(1_000)).unwrap()).collect();
+    let key = |of: &str, number: usize| store.key((of, number)).unwrap();
+    for (number, rule) in first.iter().enumerate() {
+        store.decide(rule, key("asked", number), NOW, 400);
+        store.decide(rule, key("idle", number), NOW, 400);
+    }
+    let mut rules = first.clone();
+    for reload in 1..=20 {
+        let change = |rule: &Rule| store.change(rule, day(1_000 + reload), NOW);
+        rules = rules.iter().map(change).collect::<Result<_, _>>().expect("there is room");
+        for (number, rule) in rules.iter().enumerate() {
+            store.decide(rule, key("asked", number), NOW, 1);
+        }
+    }
+    for number in [0, 1, 5_000, 9_999] {
+        for rule in [&rules[number], &first[number]] {
+            let left =
+                ["asked", "idle"].map(|of| store.peek(rule, key(of, number), NOW, 0).remaining);
+            assert_eq!(left, [600, 620], "of 1,020");
+        }
+    }
+}
+
+#[test]
+fn rules_that_were_changed_and_dropped_leave_nothing_behind() {
+    let store = MemoryStore::new();
+    for cells in 1..100_000 {
+        let key = store.key(cells).unwrap();
+        let rule = store.rule(Policy::token_bucket(Quota::per_day(cells)).unwrap()).unwrap();
+        store.decide(&rule, key, NOW, 1);
+        let policy = Policy::token_bucket(Quota::per_day(cells + 1)).unwrap();
+        let changed = store.change(&rule, policy, NOW).expect("there is room");
+        assert!(store.peek(&changed, key, NOW, 0).remaining <= cells);
+    }
+}
+
+#[test]
+fn a_key_that_nobody_asks_about_is_carried_through_any_number_of_changes() {
+    for kind in [Kind::TokenBucket, Kind::FixedWindow, Kind::SlidingLog] {
+        let store = MemoryStore::new();
+        let of = |cells| Policy::new(kind, Quota::per_day(cells)).unwrap();
+        let (first, key) = (store.rule(of(100)).unwrap(), store.key("ada").unwrap());
+        store.decide(&first, key, NOW, 40);
+        let mut rule = first;
+        for cells in 101..=1_000 {
+            rule = store.change(&rule, of(cells), NOW).unwrap();
+        }
+        assert_eq!(store.peek(&rule, key, NOW, 0).remaining, 960, "{kind}");
+    }
+}
+
+/// Each of them takes a name besides the one that it has, and there are not so many.
+#[test]
+fn all_that_there_is_room_for_can_be_changed_at_once() {
+    let store = MemoryStore::new();
+    let day = |cells: u32| Policy::token_bucket(Quota::per_day(cells)).unwrap();
+    let new = Wanted { policy: day(100), before: None, besides: &[] };
+    let rules = store.put(&vec![new; 45_000], NOW).unwrap();
+    let key = |number: usize| store.key(number).unwrap();
+    for (number, rule) in rules.iter().enumerate().step_by(100) {
+        store.decide(rule, key(number), NOW, 30);
+    }
+    let changed =
+        rules.iter().map(|rule| Wanted { policy: day(200), before: Some(rule), besides: &[] });
+    let changed = store.put(&changed.collect::<Vec<_>>(), NOW).unwrap();
+    for number in (0..rules.len()).step_by(100) {
+        for rule in [&rules[number], &changed[number]] {
+            assert_eq!(store.peek(rule, key(number), NOW, 0).remaining, 170);
+        }
+    }
+}
+
+#[test]
+fn without_room_for_all_nothing_is_changed() {
+    let store = MemoryStore::new();
+    let day = |cells: u32| Policy::token_bucket(Quota::per_day(cells)).unwrap();
+    let new = Wanted { policy: day(100), before: None, besides: &[] };
+    let rules = store.put(&vec![new; 65_000], NOW).unwrap();
+    let changed =
+        rules.iter().map(|rule| Wanted { policy: day(200), before: Some(rule), besides: &[] });
+    let wanted: Vec<Wanted<'_>> = changed.chain(vec![new; 600]).collect();
+    assert!(store.put(&wanted, NOW).is_err());
+    assert!(rules.iter().all(|rule| store.policy(rule) == day(100)));
+    assert!(store.put(&wanted[..65_500], NOW).is_ok());
+    assert!(rules.iter().all(|rule| store.policy(rule) == day(200)));
 }

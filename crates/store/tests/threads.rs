@@ -138,3 +138,40 @@ fn keys_sweeps_and_changes_of_quota_at_once_lose_nothing() {
     // 900 of 1,000 were consumed before the quota became 9,999: 9,099 more pass, once.
     assert_eq!(passed.into_inner(), 9_099);
 }
+
+/// So many changes that states are carried over and names given to others all the time, while
+/// everybody asks by what the rules were at first.
+#[test]
+fn names_that_are_given_to_others_mix_nothing_up() {
+    let store = MemoryStore::with_keys_max(10_000);
+    let kinds = [Kind::TokenBucket, Kind::FixedWindow, Kind::SlidingLog];
+    let of = |kind, cells| Policy::new(kind, Quota::per_day(cells)).unwrap();
+    // Names are few from the start.
+    let _others: Vec<_> = (0..65_400).map(|_| store.rule(of(Kind::Gcra, 1)).unwrap()).collect();
+    let rules = kinds.map(|kind| store.rule(of(kind, 9_000)).unwrap());
+    let key = store.key("hot").unwrap();
+    let passed = [0; 3].map(AtomicU64::new);
+    thread::scope(|scope| {
+        for _ in 1..THREADS {
+            scope.spawn(|| {
+                for round in 0..20_000 {
+                    let at = round % 3;
+                    let decision = store.decide(&rules[at], key, NOW, 1);
+                    passed[at].fetch_add(decision.verdict.passes().into(), Ordering::Relaxed);
+                }
+            });
+        }
+        for change in 0..3_000 {
+            for (rule, kind) in rules.iter().zip(kinds) {
+                let _ = store.change(rule, of(kind, 9_000 + change), NOW).unwrap();
+            }
+        }
+        for (rule, kind) in rules.iter().zip(kinds) {
+            let _ = store.change(rule, of(kind, 25_000), NOW).unwrap();
+        }
+    });
+    for ((rule, kind), passed) in rules.iter().zip(kinds).zip(passed) {
+        let left = u64::from(store.peek(rule, key, NOW, 0).remaining);
+        assert_eq!(left, 25_000 - passed.into_inner(), "{kind}");
+    }
+}

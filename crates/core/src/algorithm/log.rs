@@ -142,8 +142,51 @@ impl Log {
         Some(Log { events, used: used? })
     }
 
+    /// What counts in either; what is in both is the same event, and counts once. `None` if that is
+    /// more than a log holds.
+    pub(crate) fn either(&self, other: &Log) -> Option<Log> {
+        let (mut ours, mut others) = (self.events().peekable(), other.events().peekable());
+        let events = core::iter::from_fn(|| match (ours.peek(), others.peek()) {
+            (Some(one), Some(two)) if one.0 == two.0 => {
+                ours.next().zip(others.next()).map(|(one, two)| (one.0, one.1.max(two.1)))
+            }
+            (Some(one), Some(two)) if two.0 < one.0 => others.next(),
+            (Some(_), _) => ours.next(),
+            (None, _) => others.next(),
+        });
+        let ((seen, merged), (other_seen, other_merged)) = (self.seen(), other.seen());
+        Log::again((seen.max(other_seen), merged || other_merged), events)
+    }
+
     /// Bytes held on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.events.heap_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Kind, Policy, Quota, Span, Tick};
+
+    const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
+
+    /// Lists know their events: those that both have are the same ones.
+    #[test]
+    fn of_two_lists_every_event_counts_once() {
+        for kind in [Kind::SlidingLog, Kind::Concurrency] {
+            let policy = Policy::new(kind, Quota::per_minute(10)).unwrap();
+            let walk = |steps: &[(u32, u32)]| {
+                let mut state = policy.fresh();
+                for &(seconds, cells) in steps {
+                    policy.decide(&mut state, NOW.after(Span::from_secs(seconds)), cells);
+                }
+                state
+            };
+            let (a, b) = (walk(&[(1, 2), (3, 1), (9, 1)]), walk(&[(1, 2), (2, 1), (3, 3)]));
+            let both = walk(&[(1, 2), (2, 1), (3, 3), (9, 1)]);
+            assert_eq!(policy.worse(&a, &b), Some(both.clone()));
+            assert_eq!(policy.worse(&b, &a), Some(both.clone()));
+            assert_eq!(policy.worse(&both, &policy.fresh()), Some(both));
+        }
     }
 }

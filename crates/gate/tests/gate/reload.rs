@@ -5,10 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tidegate_core::{Span, Tick};
+use tidegate_core::{Policy, Quota, Span, Tick};
 use tidegate_gate::{Gate, Reloaded, Sample};
+use tidegate_store::MemoryStore;
 
-use crate::stand::{Answered, Folder, by, counts, gate, left, looks, passed, passes, replace};
+use crate::stand::{
+    Answered, Folder, by, clock, counts, gate, left, looks, passed, passes, replace, rules,
+};
 
 fn request() -> Sample {
     Sample::new("GET /")
@@ -55,11 +58,11 @@ fn rules_are_known_by_their_names() {
                  { name: a, limit: 9/day }]",
     );
     assert_eq!(looks(&gate, &request()), [3, 7, 7]);
-    // Gone, and back: nobody has counted meanwhile, and nothing was kept.
+    // Gone, and back: nobody has counted meanwhile, but what was consumed is kept.
     replace(&gate, "rules: [{ name: b, limit: 5/day }]");
     assert_eq!(passed(&gate, &request(), 1), 1);
     replace(&gate, "rules: [{ name: a, limit: 9/day }, { name: b, limit: 5/day }]");
-    assert_eq!(looks(&gate, &request()), [9, 2]);
+    assert_eq!(looks(&gate, &request()), [7, 2]);
 }
 
 #[test]
@@ -78,18 +81,20 @@ fn a_tier_more_or_less_changes_nothing_for_the_others() {
     assert_eq!(looks(&gate, &request()), [6]);
     assert_eq!(passed(&gate, &tier("pro"), 3), 3);
     replace(&gate, &policy("{ gold: 100/day, pro: 60/day, free: 10/day }"));
-    assert_eq!(looks(&gate, &tier("pro")), [57]);
+    // Those who are of a new tier had the default's.
+    assert_eq!(looks(&gate, &tier("pro")), [53]);
     assert_eq!(looks(&gate, &tier("free")), [6]);
-    assert_eq!(looks(&gate, &tier("gold")), [100]);
+    assert_eq!(looks(&gate, &tier("gold")), [96]);
+    // From one for each to one for all: the most that was consumed counts.
     replace(&gate, &policy("11/day"));
-    assert_eq!(looks(&gate, &request()), [7]);
+    assert_eq!(looks(&gate, &request()), [4]);
     // Another default: the old one goes on as what it is.
     replace(&gate, &policy("{ free: 12/day, pro: 60/day }"));
     let policy =
         policy("{ free: 13/day, basic: 30/day }").replace("default: free", "default: basic");
     replace(&gate, &policy);
-    assert_eq!(looks(&gate, &tier("free")), [9]);
-    assert_eq!(looks(&gate, &request()), [30]);
+    assert_eq!(looks(&gate, &tier("free")), [6]);
+    assert_eq!(looks(&gate, &request()), [23]);
 }
 
 #[test]
@@ -271,4 +276,106 @@ fn a_gate_shares_its_store_across_hundreds_of_reloads() {
     clock.advance(Span::from_secs(2 * 86_400));
     assert_eq!(looks(&gate, &request()), [1_600]);
     assert!(Tick::from_micros(0) < Gate::now(&gate));
+}
+
+#[test]
+fn ten_thousand_limits_can_be_reloaded_for_ever() {
+    let policy = |cells: u32| {
+        let rule = |number: usize| format!("  - {{ name: r{number}, limit: {cells}/day }}\n");
+        let matched = |number: usize| {
+            rule(number).replace("limit:", &format!("match: {{ path: /{number} }}, limit:"))
+        };
+        format!("rules:\n{}", (0..10_000).map(matched).collect::<String>())
+    };
+    let (gate, _clock) = gate(&policy(100));
+    let at = |number: usize| Sample::new(&format!("GET /{number}"));
+    // It is under way for all that time, by the rules that it began with.
+    let _held = gate.decide(&at(1));
+    assert_eq!(passed(&gate, &at(9_999), 40), 40);
+    for cells in 101..=115 {
+        replace(&gate, &policy(cells));
+    }
+    assert_eq!(looks(&gate, &at(1)), [114]);
+    assert_eq!(looks(&gate, &at(9_999)), [75]);
+}
+
+#[test]
+fn a_policy_that_there_is_no_room_for_changes_nothing() {
+    let store = MemoryStore::new();
+    let other = Policy::token_bucket(Quota::per_day(1)).unwrap();
+    let _others: Vec<_> = (0..65_520).map(|_| store.rule(other).unwrap()).collect();
+    let policy = |rules: usize, cells: u32| {
+        let rule = |number| format!("{{ name: r{number}, limit: {cells}/day }}");
+        format!("rules: [{}]", (0..rules).map(rule).collect::<Vec<_>>().join(", "))
+    };
+    let builder = Gate::builder().rules(rules(&policy(8, 10))).memory(store);
+    let gate = builder.clock(clock()).open().unwrap();
+    assert_eq!(passed(&gate, &request(), 4), 4);
+    let refused = gate.replace(rules(&policy(16, 99))).unwrap_err().to_string();
+    assert!(refused.contains("at most 65,535 rules"), "{refused}");
+    assert_eq!(looks(&gate, &request()), [6; 8]);
+    // As often as there is room.
+    for cells in 20..60 {
+        replace(&gate, &policy(14, cells));
+        assert_eq!(looks(&gate, &request())[..8], [cells - 4; 8]);
+    }
+}
+
+/// Whatever becomes of the limits of tiers, nobody who had consumed something begins afresh.
+#[test]
+fn tiers_that_split_off_or_become_one_keep_what_was_consumed() {
+    for algorithm in ["token-bucket", "fixed-window", "sliding-window", "sliding-log"] {
+        let policy = |limits: &str| {
+            format!(
+                "tiers: {{ header: x-tier, default: free, names: [free, pro, gold] }}\n\
+                 identify: {{ client: [header:x-api-key] }}\n\
+                 rules: [{{ name: r, key: client, algorithm: {algorithm}, limit: {limits} }}]"
+            )
+        };
+        let of = |tier: &str, key: &str| by(key).with_header("x-tier", tier);
+        let (gate, _clock) = gate(&policy("100/h"));
+        assert_eq!(passed(&gate, &of("pro", "ada"), 90), 90);
+        assert_eq!(passed(&gate, &of("gold", "bob"), 90), 90);
+        // One limit becomes one for each tier.
+        replace(&gate, &policy("{ free: 100/h, pro: 100/h }"));
+        assert_eq!(looks(&gate, &of("pro", "ada")), [10], "{algorithm}");
+        assert_eq!(looks(&gate, &of("gold", "bob")), [10], "{algorithm}");
+        assert_eq!(looks(&gate, &of("pro", "new")), [100], "{algorithm}");
+        // A tier that had the default's gets its own.
+        replace(&gate, &policy("{ free: 100/h, pro: 100/h, gold: 200/h }"));
+        assert_eq!(looks(&gate, &of("gold", "bob")), [110], "{algorithm}");
+        assert_eq!(looks(&gate, &of("gold", "new")), [200], "{algorithm}");
+        // All become one again.
+        assert_eq!(passed(&gate, &of("pro", "ada"), 5), 5);
+        assert_eq!(passed(&gate, &of("gold", "bob"), 9), 9);
+        assert_eq!(passed(&gate, &of("free", "cyd"), 7), 7);
+        replace(&gate, &policy("100/h"));
+        let left = ["ada", "bob", "cyd"].map(|key| looks(&gate, &of("pro", key))[0]);
+        assert_eq!(left, [5, 1, 93], "{algorithm}");
+        // Once: another reload takes nothing more.
+        replace(&gate, &policy("101/h"));
+        let left = ["ada", "bob", "cyd"].map(|key| looks(&gate, &of("pro", key))[0]);
+        assert_eq!(left, [6, 2, 94], "{algorithm}");
+    }
+}
+
+#[test]
+fn a_rule_that_is_away_for_a_moment_does_not_begin_afresh() {
+    let away = [
+        "{ name: other, limit: 9/h }",
+        "{ name: r, match: { path: / }, block: true }",
+        "{ name: r, limit: unlimited }",
+    ];
+    for away in away {
+        let (gate, clock) = gate(&limit("10/h"));
+        assert_eq!(passed(&gate, &request(), 7), 7);
+        replace(&gate, &format!("rules: [{away}]"));
+        replace(&gate, &limit("12/h"));
+        assert_eq!(looks(&gate, &request()), [5], "{away}");
+        replace(&gate, &format!("rules: [{away}]"));
+        clock.advance(Span::from_secs(1_800));
+        replace(&gate, &format!("rules: [{away}, {{ name: more, limit: 9/h }}]"));
+        replace(&gate, &limit("12/h"));
+        assert_eq!(looks(&gate, &request()), [11], "{away}: half an hour pays six");
+    }
 }

@@ -53,6 +53,9 @@ struct State {
     waiting: usize,
     /// How many are on the way who will see to what waits.
     turns: usize,
+    /// Whether one of them is a caller that sends its request itself. Whoever calls may have stopped
+    /// to poll, so those behind cannot rely on its deadline.
+    is_alone: bool,
     /// How many requests are under way with them.
     away: usize,
     /// The latest deadline of all who are here, since nobody was.
@@ -75,7 +78,8 @@ pub(super) enum Start {
 pub(super) struct Entry {
     pub(super) waiter: Waiter,
     pub(super) start: Start,
-    /// Whether somebody here has more time: who cannot wait for that has to watch the clock.
+    /// Whether somebody here has more time, or nobody sees to it that it has an end: who cannot
+    /// wait for that has to watch the clock.
     pub(super) behind_slower: bool,
 }
 
@@ -93,6 +97,7 @@ impl Lane {
             places: Box::new([0; PLACES]),
             waiting: 0,
             turns: 0,
+            is_alone: false,
             away: 0,
             latest: Tick::default(),
             eagerness: Eagerness::default(),
@@ -122,9 +127,15 @@ impl Lane {
         }
         permit(&mut state.breaker, now)?;
         state.turns = 1;
+        state.is_alone = true;
         state.away += 1;
         state.latest = state.latest.max(deadline);
         Ok(true)
+    }
+
+    /// Whoever had the turn alone has ended, or gone away.
+    pub(super) fn alone_is_over(&self) {
+        self.lock().is_alone = false;
     }
 
     /// Joins those who wait.
@@ -257,7 +268,7 @@ impl State {
     /// Counts in one who waits now.
     fn entry(&mut self, waiter: Waiter, deadline: Tick) -> Entry {
         self.waiting += 1;
-        let behind_slower = deadline < self.latest;
+        let behind_slower = self.is_alone || deadline < self.latest;
         self.latest = self.latest.max(deadline);
         Entry { waiter, start: self.start(), behind_slower }
     }
@@ -474,9 +485,10 @@ mod tests {
         assert!(stand.enter_alone(at(1_000), at(0)).unwrap());
         assert!(stand.enter_one(at(20), at(0)).unwrap().behind_slower);
         stand.take(0, at(0));
+        stand.lane.alone_is_over();
         assert_eq!(stand.lane.leave(2), Start::NotNeeded);
         // Nobody is here any more: whoever comes now waits for nobody.
-        assert!(stand.enter_alone(at(20), at(0)).unwrap());
+        stand.enter_one(at(20), at(0)).unwrap();
         assert!(!stand.enter_one(at(21), at(1)).unwrap().behind_slower);
     }
 

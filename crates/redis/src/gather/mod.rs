@@ -181,7 +181,7 @@ impl Gather {
         let lane = self.lane(self.wire.lane_of(request.slot));
         // Whoever gives up while it is alone leaves its charge behind; a permit must come back.
         if !lends(&request) && lane.enter_alone(deadline, || self.clock.now())? {
-            let turn = Turn::new(Arc::clone(self), Arc::clone(lane), 1);
+            let turn = Turn::alone(Arc::clone(self), Arc::clone(lane));
             // Large: those who wait need not carry it along.
             return Box::pin(trip::alone(self, &turn.lane, &request, deadline)).await;
         }
@@ -265,7 +265,7 @@ impl Gather {
         if start == Start::NotNeeded {
             return;
         }
-        let turn = Turn::new(Arc::clone(self), Arc::clone(lane), 0);
+        let turn = Turn::new(Arc::clone(self), Arc::clone(lane));
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(fly(turn))),
             // Nobody could be started: the turn ends here, and refuses all who wait.
@@ -326,11 +326,18 @@ struct Turn {
     away: usize,
     /// Whether it ever ran. One that did not will not do so in the hands of another.
     has_begun: bool,
+    /// Whether it is that of a caller, not of a task.
+    is_alone: bool,
 }
 
 impl Turn {
-    fn new(gather: Arc<Gather>, lane: Arc<Lane>, away: usize) -> Turn {
-        Turn { gather, lane, away, has_begun: 0 < away }
+    fn new(gather: Arc<Gather>, lane: Arc<Lane>) -> Turn {
+        Turn { gather, lane, away: 0, has_begun: false, is_alone: false }
+    }
+
+    /// That of a caller who sends its request itself.
+    fn alone(gather: Arc<Gather>, lane: Arc<Lane>) -> Turn {
+        Turn { gather, lane, away: 1, has_begun: true, is_alone: true }
     }
 }
 
@@ -338,6 +345,9 @@ impl Drop for Turn {
     fn drop(&mut self) {
         if !self.has_begun {
             self.lane.refuse_waiting();
+        }
+        if self.is_alone {
+            self.lane.alone_is_over();
         }
         self.gather.start(&self.lane, self.lane.leave(self.away));
     }

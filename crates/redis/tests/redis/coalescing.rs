@@ -1,11 +1,13 @@
 //! Requests that are asked at the same time travel together, and are decided one by one.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_core::{Kind, Policy, Quota, Span};
-use tidegate_redis::{FleetCharge, FleetKey, FleetLimiter, FleetRule, RedisStore};
+use tidegate_redis::{FleetCharge, FleetKey, FleetLimiter, FleetRule, RedisStore, Settings};
 use tidegate_testbed::{Proxy, Server, until};
 use tokio::task::JoinSet;
 
@@ -35,6 +37,24 @@ async fn one_hot_key_takes_few_calls_and_exactly_its_limit_passes() {
         let calls = calls(&server) - before;
         assert!(calls <= 200, "{calls} calls for 1000 requests");
     }
+}
+
+/// Whoever is asked alone sends its request itself, and may stop to poll without going away. Those
+/// behind it have deadlines of their own.
+#[tokio::test]
+async fn a_caller_that_stops_to_poll_holds_nobody_up_beyond_the_deadline() {
+    let server = Server::start().unwrap();
+    let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
+    let store = builder.deadline(Duration::from_millis(200)).connect().await.unwrap();
+    let rule = store.rule("client", Policy::token_bucket(Quota::per_hour(2)).unwrap());
+    let (one, other) = (key("one"), key("other"));
+    assert!(store.decide(&rule, &other, 1).await.is_ok());
+    let mut stopped = Box::pin(store.decide(&rule, &one, 1));
+    assert!(poll_fn(|context| Poll::Ready(stopped.as_mut().poll(context))).await.is_pending());
+    let behind = tokio::time::timeout(LONG, store.decide(&rule, &other, 1)).await;
+    assert!(behind.expect("its deadline is watched").is_err());
+    drop(stopped);
+    assert!(store.decide(&rule, &other, 1).await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

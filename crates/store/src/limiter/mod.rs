@@ -87,7 +87,7 @@ impl Limiter {
         if let ([rule], Ok(key)) = (&*self.rules, key)
             && rule.scope() == Scope::Each
         {
-            return self.store.decide_present(&rule.present(), key, self.now(), 1);
+            return self.store.decide(&rule.present(), key, self.now(), 1);
         }
         // Not returned but written to a place of its own: so the numbers of the short way above
         // stay in registers, and those that nobody reads are not even worked out.

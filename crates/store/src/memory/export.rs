@@ -8,7 +8,8 @@ use std::io::{self, Write};
 
 use tidegate_core::{Policy, State, Tick};
 
-use super::rule::{Book, Rule, RuleId, read};
+use super::book::{Book, read};
+use super::rule::{Rule, RuleId};
 use super::shard::Shard;
 use super::tag::{hash_of, rule_of};
 use super::{MemoryStore, Table};
@@ -16,6 +17,7 @@ use crate::key::Keys;
 use crate::snapshot::{
     Block, BlockWriter, Declared, Entry, Exported, Footer, Header, NamedRule, StatesWriter,
 };
+use crate::sync::lock;
 
 impl MemoryStore {
     /// Writes the states of `rules` to `out`, as of about `now`; [`MemoryStore::restore`] reads
@@ -40,10 +42,7 @@ impl MemoryStore {
         let mut states = StatesWriter::default();
         let mut copy = Copied::default();
         for shard in 0..self.tables[0].shards() {
-            self.copy(shard, &mut copy);
-            // After the copy: every id in it is known by now.
-            known.look_up(&read(&self.book));
-            for entry in known.entries(&copy, (shard, self.tables[0].bits()), now) {
+            for entry in self.entries(shard, &mut known, &mut copy, now) {
                 known.declare(entry.rule, &mut states, &mut out)?;
                 let declared = Entry { rule: known.rules[entry.rule].declared, ..entry };
                 states.push(&declared, &known.rules[entry.rule].latest.policy, &mut out)?;
@@ -69,6 +68,22 @@ impl MemoryStore {
             hash_bits: self.keys.bits().min(shard_bits + HASH_BITS),
             keys_max: self.keys_max as u64,
         }
+    }
+
+    /// The states in the shards of this number, of rules that are known.
+    fn entries(
+        &self,
+        shard: usize,
+        known: &mut Known<'_>,
+        copy: &mut Copied,
+        now: Tick,
+    ) -> Vec<Entry> {
+        // Every id in the copy stays whose it is.
+        let _no_ids_given_up = lock(&self.naming);
+        self.copy(shard, copy);
+        // After the copy: every id in it is known by now.
+        known.look_up(&read(&self.book));
+        known.entries(copy, (shard, self.tables[0].bits()), now)
     }
 
     /// Copies what is in the shards of this number, of each size.
@@ -138,6 +153,8 @@ struct Known<'a> {
     rules: Vec<KnownRule<'a>>,
     /// By id: the rule's place in the list, and one more. Zero for those that are left out.
     by_id: Vec<usize>,
+    /// How often ids had been given up when they were looked up.
+    collected: u64,
     /// How many rules have been declared.
     declared: usize,
 }
@@ -161,24 +178,24 @@ impl<'a> Known<'a> {
             declared: 0,
             owing: 0,
         });
-        Known { rules: known.collect(), by_id: Vec::new(), declared: 0 }
+        Known { rules: known.collect(), by_id: Vec::new(), collected: 0, declared: 0 }
     }
 
     /// Notes what has become of rules that were changed.
     fn look_up(&mut self, book: &Book) {
-        let is_first = self.by_id.is_empty();
-        if is_first {
+        let is_new = self.by_id.is_empty() || self.collected != book.collected();
+        if is_new {
             self.by_id = vec![0; usize::from(RuleId::MAX) + 1];
+            self.collected = book.collected();
         }
         for (place, rule) in (1..).zip(&mut self.rules) {
-            if !is_first && !rule.latest.is_changed() {
+            if !is_new && !rule.latest.is_changed() {
                 continue;
             }
-            if let Some(latest) = book.latest(&rule.latest) {
+            if let Some(latest) = rule.named.rule.latest() {
                 rule.latest = (*latest).clone();
             }
-            let before = rule.latest.before().iter().map(|before| before.id);
-            for id in before.chain([rule.latest.id]) {
+            for id in rule.latest.ids() {
                 self.by_id[usize::from(id)] = place;
             }
         }

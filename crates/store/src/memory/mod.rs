@@ -10,11 +10,14 @@
 //! indebted than they are, and never the other way round. Lists (sliding log, concurrency) cannot
 //! be folded like that; there a newcomer is refused until something is forgotten.
 
+mod book;
 mod export;
 mod few;
 mod later;
 mod lists;
 mod lock;
+mod name;
+mod origin;
 mod prefetch;
 mod restore;
 mod rule;
@@ -25,18 +28,16 @@ mod stats;
 mod table;
 mod tag;
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use tidegate_core::{Decision, Policy, Receipt, Tick};
 
-use self::rule::{Book, read};
+use self::book::Book;
 use self::shard::{Outside, Shard};
 use self::table::Table;
 use self::tag::Tag;
 use crate::key::{Key, KeyTooLong, Keys};
-use crate::sync::{PoisonError, RwLock};
+use crate::sync::{Mutex, RwLock};
 
+pub use self::book::Wanted;
 pub use self::rule::{Rule, TooManyRules};
 pub use self::stats::MemoryStats;
 
@@ -60,6 +61,8 @@ pub use self::stats::MemoryStats;
 pub struct MemoryStore {
     keys: Keys,
     book: RwLock<Book>,
+    /// Held while rules are named, one after the other; before any other lock.
+    naming: Mutex<()>,
     /// For states of one word, of two, and of lists.
     tables: [Table; 3],
     /// How many keys there may be, of each size.
@@ -107,6 +110,7 @@ impl MemoryStore {
         MemoryStore {
             keys: Keys::new(),
             book: RwLock::default(),
+            naming: Mutex::default(),
             tables: [1, 2, 0].map(|words| Table::new(words, bits, keys_max)),
             keys_max,
         }
@@ -117,44 +121,6 @@ impl MemoryStore {
         MemoryStore::with_keys_max(bytes_max / MemoryStore::BYTES_PER_KEY)
     }
 
-    /// Keeps states for `policy` from now on, until the rule is dropped.
-    pub fn rule(&self, policy: Policy) -> Result<Rule, TooManyRules> {
-        self.named(|book| book.add(policy))
-    }
-
-    /// The rule that `rule` becomes under another policy: what was consumed until `now` is kept.
-    ///
-    /// Nothing stops and nothing is walked through: a key is carried over when it is next asked
-    /// about. Whoever still asks by the old rule is answered by the new one.
-    pub fn change(&self, rule: &Rule, policy: Policy, now: Tick) -> Result<Rule, TooManyRules> {
-        self.named(|book| book.change(rule, policy, now))
-    }
-
-    /// The same for a quota that comes and goes, such as one that follows the load. Of a rule with
-    /// a few policies no change is ever forgotten, however often they alternate.
-    ///
-    /// For a key that nobody asked about between a policy and its return, it is as if that had
-    /// never gone.
-    pub fn swing(&self, rule: &Rule, policy: Policy, now: Tick) -> Result<Rule, TooManyRules> {
-        self.named(|book| book.swing(rule, policy, now))
-    }
-
-    /// Does what needs a new id. Once in 65,535 times that means to look which ones are free again.
-    fn named(&self, name: impl Fn(&mut Book) -> Option<Rule>) -> Result<Rule, TooManyRules> {
-        let write = || self.book.write().unwrap_or_else(PoisonError::into_inner);
-        let named = name(&mut write());
-        if let Some(rule) = named {
-            return Ok(rule);
-        }
-        // In this order: nobody can write under an id that nobody asks by already.
-        let unasked = write().unasked();
-        let mut written = HashSet::new();
-        self.tables.iter().for_each(|table| table.collect_rules(&mut written));
-        let mut book = write();
-        book.free(unasked.difference(&written).copied());
-        name(&mut book).ok_or(TooManyRules)
-    }
-
     /// The key of `parts`; see [`Keys::key`].
     #[inline]
     pub fn key(&self, parts: impl std::hash::Hash) -> Result<Key, KeyTooLong> {
@@ -162,18 +128,9 @@ impl MemoryStore {
     }
 
     /// Decides one request, and charges it if it passes.
-    #[inline]
-    pub fn decide(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        if rule.is_changed() {
-            return self.decide_with_receipt(rule, key, now, cost).0;
-        }
-        self.decide_present(rule, key, now, cost)
-    }
-
-    /// The same by a rule that the caller has just seen not to be changed.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "whoever wants only the verdict pays only for that")]
-    pub(crate) fn decide_present(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
+    pub fn decide(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
         if rule.table == 0 {
             self.decide_word(rule, key, now, cost)
         } else {
@@ -204,7 +161,9 @@ impl MemoryStore {
         let table = &self.tables[0];
         let place = table.place(key);
         let mut shard = table.lock(place.shard);
-        let Some(word) = shard.slots_mut().word_of(place.tag(rule.id)) else {
+        let word = shard.slots_mut().word_of(place.tag(rule.id));
+        // While the shard is locked: the id may be another rule's by now.
+        let Some(word) = word.filter(|_| !rule.is_changed()) else {
             drop(shard);
             return self.decide_with_receipt(rule, key, now, cost).0;
         };
@@ -219,12 +178,7 @@ impl MemoryStore {
 
     /// The policy of `rule` as it is now, if it was changed meanwhile.
     pub fn policy(&self, rule: &Rule) -> Policy {
-        self.latest(rule).map_or(rule.policy, |latest| latest.policy)
-    }
-
-    /// What `rule` has become, if it was changed.
-    fn latest(&self, rule: &Rule) -> Option<Arc<Rule>> {
-        if rule.is_changed() { read(&self.book).latest(rule) } else { None }
+        rule.latest().map_or(rule.policy, |latest| latest.policy)
     }
 
     /// Decides many requests, each by itself, in their order. Faster than one by one: the memory
@@ -267,29 +221,6 @@ impl MemoryStore {
         self.with_shard(rule, key, |_, shard, rule, tag| (shard.peek(rule, tag, now, cost), None))
     }
 
-    /// Gives back what was charged: never above full, never into another window.
-    pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) {
-        let mut receipt = Some(receipt);
-        self.with_shard(rule, key, |_, shard, rule, tag| {
-            let receipt = receipt.take();
-            (receipt.map(|receipt| shard.refund(rule, tag, now, receipt)), None)
-        });
-    }
-
-    /// Renews a permit that is still held: it lapses one period from `now`, and the receipt is the
-    /// one to give it back by. Nothing if it has lapsed, or if the rule is not one of concurrency.
-    pub fn renew(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) -> Option<Receipt> {
-        let mut receipt = Some(receipt);
-        self.with_shard(rule, key, |_, shard, rule, tag| {
-            (receipt.take().and_then(|receipt| shard.renew(rule, tag, now, receipt)), None)
-        })
-    }
-
-    /// Forgets a key: it is as good as one that was never seen.
-    pub fn reset(&self, rule: &Rule, key: Key) {
-        self.with_shard(rule, key, |_, shard, rule, tag| (shard.forget(rule, tag), None));
-    }
-
     /// How many keys there may be, of each size.
     pub fn keys_max(&self) -> usize {
         self.keys_max
@@ -321,14 +252,14 @@ impl MemoryStore {
         mut work: impl FnMut(&Table, &mut Shard, &Rule, Tag) -> (T, Option<Tick>),
     ) -> T {
         loop {
-            let latest = self.latest(rule);
+            let latest = rule.latest();
             let rule = latest.as_deref().unwrap_or(rule);
             self.bring_over(rule, key);
             let table = &self.tables[rule.table];
             let place = table.place(key);
             let mut shard = table.lock(place.shard);
             // Changed since: its keys may be elsewhere by now.
-            if self.latest(rule).is_some() {
+            if rule.is_changed() {
                 continue;
             }
             let (answer, due) = work(table, &mut shard, rule, place.tag(rule.id));

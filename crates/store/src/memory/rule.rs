@@ -1,12 +1,14 @@
 //! The rules of a store: which policy a state lives under, and which it lived under before.
+//!
+//! A rule is told what it has become by its lineage, not by its id: so an id can be another rule's
+//! as soon as no state is written under it, however long somebody still holds the old rule.
 
-use std::collections::HashSet;
 use std::fmt;
-use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
 use tidegate_core::{Policy, State, Tick};
 
+use super::origin::Origin;
 use crate::sync::{AtomicBool, Ordering, PoisonError, RwLock};
 
 /// A policy that a store keeps states for.
@@ -22,56 +24,55 @@ pub struct Rule {
     pub(super) before: Option<Arc<[Before]>>,
     /// Which of the tables keep states from before.
     pub(super) moved_from: [bool; 3],
-    life: Arc<Life>,
+    /// Other rules that its keys had before it; nothing for most.
+    pub(super) origins: Option<Arc<[Origin]>>,
+    pub(super) life: Arc<Life>,
+    /// Nothing in the one that a lineage holds: otherwise neither would ever be dropped.
+    pub(super) lineage: Option<Arc<Lineage>>,
 }
 
-/// Alive for as long as somebody may ask by an id.
+/// A rule from one change of its policy to the next.
 #[derive(Debug, Default)]
-struct Life {
-    /// Whether the rule has become another one.
+pub(super) struct Life {
+    /// Whether the rule has become another one: nothing is written under its id any more.
     changed: AtomicBool,
+    /// Whether nothing that is written under its id is its own: the id may be another rule's.
+    void: AtomicBool,
+}
+
+/// What a rule is by now, for all who hold what it was.
+#[derive(Debug)]
+pub(super) struct Lineage {
+    present: RwLock<Arc<Rule>>,
+    /// Those that have this one as an origin, as far as they are known.
+    heirs: RwLock<Vec<Weak<Lineage>>>,
 }
 
 /// What a rule was until its policy was changed.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
-    pub(super) id: RuleId,
+    id: RuleId,
     pub(super) policy: Policy,
     pub(super) until: Tick,
-    /// Keeps the id from being given to another rule.
-    #[expect(dead_code, reason = "held, not read")]
     life: Arc<Life>,
 }
 
 /// Names a rule in a tag. Zero names none, so that no tag is zero.
 pub(super) type RuleId = u16;
 
-/// All rules by their id, those of the past included.
-#[derive(Debug, Default)]
-pub(super) struct Book {
-    entries: Vec<Entry>,
-    /// Ids that nobody asks by and no state is written under.
-    free: Vec<RuleId>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    policy: Policy,
-    /// What the rule has become, if its policy was changed: the latest, or one that was changed
-    /// itself so often that it has lost sight of this one.
-    next: Option<Arc<Rule>>,
-    life: Weak<Life>,
-}
-
 impl Rule {
-    fn new(id: RuleId, policy: Policy) -> Rule {
-        let table = table_of(&policy);
-        Rule { id, policy, table, before: None, moved_from: [false; 3], life: Arc::default() }
-    }
-
-    /// What this rule was before its quota changed, latest first.
-    pub(super) fn before(&self) -> &[Before] {
-        self.before.as_deref().unwrap_or_default()
+    /// A rule that has no past and no lineage yet.
+    pub(super) fn new(id: RuleId, policy: Policy) -> Rule {
+        Rule {
+            id,
+            policy,
+            table: table_of(&policy),
+            before: None,
+            moved_from: [false; 3],
+            origins: None,
+            life: Arc::default(),
+            lineage: None,
+        }
     }
 
     /// The policy.
@@ -79,23 +80,35 @@ impl Rule {
         &self.policy
     }
 
-    /// The policy under which states of this rule are written under `id`.
-    pub(super) fn policy_of(&self, id: RuleId) -> Option<Policy> {
-        let before = || self.before().iter().find(|before| before.id == id);
-        if id == self.id { Some(self.policy) } else { before().map(|before| before.policy) }
+    /// What this rule was before its quota changed, latest first, as far as states may still be
+    /// written under it.
+    pub(super) fn before(&self) -> impl Iterator<Item = &Before> {
+        self.before.iter().flat_map(|before| before.iter()).filter(|it| !it.life.is_void())
     }
 
-    /// Whether states that were written under `id` are this rule's.
-    pub(super) fn inherits(&self, id: RuleId) -> bool {
-        self.before().iter().any(|before| before.id == id)
+    /// The ids under which its states are written.
+    pub(super) fn ids(&self) -> impl Iterator<Item = RuleId> {
+        self.before().map(|before| before.id).chain([self.id])
+    }
+
+    /// What it was when its states were written under `id`.
+    pub(super) fn was(&self, id: RuleId) -> Option<&Before> {
+        self.before().find(|before| before.id == id)
+    }
+
+    /// The policy under which states of this rule are written under `id`.
+    pub(super) fn policy_of(&self, id: RuleId) -> Option<Policy> {
+        if id == self.id { Some(self.policy) } else { self.was(id).map(|before| before.policy) }
     }
 
     /// Brings a state that was written under `id` up to this rule's policy, change by change.
     pub(super) fn carry(&self, id: RuleId, state: &mut State) {
-        let Some(start) = self.before().iter().position(|before| before.id == id) else { return };
+        let Some(before) = &self.before else { return };
+        let is_it = |before: &Before| before.id == id && !before.life.is_void();
+        let Some(start) = before.iter().position(is_it) else { return };
         for index in (0..=start).rev() {
-            let old = &self.before()[index];
-            let new = index.checked_sub(1).map_or(&self.policy, |next| &self.before()[next].policy);
+            let old = &before[index];
+            let new = index.checked_sub(1).map_or(&self.policy, |next| &before[next].policy);
             new.carry(&old.policy, state, old.until);
         }
     }
@@ -106,132 +119,118 @@ impl Rule {
         self.life.changed.load(Ordering::Acquire)
     }
 
+    /// What it has become, if it was changed.
+    pub(super) fn latest(&self) -> Option<Arc<Rule>> {
+        let lineage = self.lineage.as_ref().filter(|_| self.is_changed())?;
+        Some(lineage.present())
+    }
+
+    /// When it became what it is, if it was something else before.
+    pub(super) fn changed_at(&self) -> Option<Tick> {
+        self.before.as_ref()?.first().map(|before| before.until)
+    }
+
+    /// Whether it was changed so often that its states have to be carried over first: a change
+    /// more, and some would be lost sight of.
+    pub(super) fn has_long_past(&self) -> bool {
+        Rule::CHANGES_MAX <= self.before().count()
+    }
+
     /// Makes `next` what this rule becomes from `now` on.
-    fn becomes(&self, mut next: Rule, now: Tick) -> Rule {
+    pub(super) fn becomes(&self, mut next: Rule, now: Tick) -> Rule {
         let (id, policy, life) = (self.id, self.policy, Arc::clone(&self.life));
         let old = Before { id, policy, until: now, life };
-        let others = self.before().iter().filter(|before| before.id != next.id);
-        let kept = others.take(Rule::CHANGES_MAX - 1).cloned();
-        let before: Arc<[Before]> = std::iter::once(old).chain(kept).collect();
+        let others = self.before().filter(|before| before.id != next.id).cloned();
+        let before: Arc<[Before]> = std::iter::once(old).chain(others).collect();
         for table in before.iter().map(|before| table_of(&before.policy)) {
             next.moved_from[table] |= table != next.table;
         }
         next.before = Some(before);
+        next.origins = next.origins.or_else(|| self.origins_with(&[], now));
         next
     }
 
-    /// How many changes of a quota are remembered. States that nobody has asked about since the
-    /// one before count as fresh.
+    /// What those are by now that have this one as an origin.
+    pub(super) fn heirs(&self) -> Vec<Rule> {
+        let Some(lineage) = &self.lineage else { return Vec::new() };
+        let heirs = lineage.heirs.read().unwrap_or_else(PoisonError::into_inner);
+        heirs.iter().filter_map(Weak::upgrade).map(Lineage::rule).collect()
+    }
+
+    /// The origins that it has and still needs at `now`, and `more` of them.
+    pub(super) fn origins_with(&self, more: &[Rule], now: Tick) -> Option<Arc<[Origin]>> {
+        let had = self.origins.iter().flat_map(|origins| origins.iter());
+        let had = had.filter(|it| it.is_open(now) && !more.iter().any(|new| it.is_of(new)));
+        let new = more.iter().filter_map(|source| Origin::new(source, &self.policy, now));
+        let origins: Arc<[Origin]> = had.cloned().chain(new).collect();
+        (!origins.is_empty()).then_some(origins)
+    }
+
+    /// How many changes of a quota are remembered for states that nobody has asked about since.
     const CHANGES_MAX: usize = 256;
 }
 
+impl Life {
+    /// Nobody writes under its id from now on, who looks at this while a shard is locked.
+    pub(super) fn ends(&self) {
+        self.changed.store(true, Ordering::Release);
+    }
+
+    /// Gives up the id, under which nothing is written any more.
+    pub(super) fn gives_up_id(&self) {
+        self.void.store(true, Ordering::Release);
+    }
+
+    fn is_void(&self) -> bool {
+        self.void.load(Ordering::Acquire)
+    }
+}
+
+impl Lineage {
+    /// The most that are asked whether they still need what is to be forgotten.
+    const HEIRS_MAX: usize = 64;
+
+    pub(super) fn new(first: Rule) -> Lineage {
+        Lineage { present: RwLock::new(Arc::new(first)), heirs: RwLock::default() }
+    }
+
+    /// The rule as it is by now.
+    pub(super) fn rule(self: Arc<Lineage>) -> Rule {
+        let present = (*self.present()).clone();
+        Rule { lineage: Some(self), ..present }
+    }
+
+    pub(super) fn present(&self) -> Arc<Rule> {
+        Arc::clone(&self.present.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn has_heirs(&self) -> bool {
+        !self.heirs.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Notes one that has this one as an origin from `now` on. Of many only some are known: for
+    /// those beyond, what is paid here is forgotten, though they might still owe it.
+    pub(super) fn add_heir(&self, heir: &Arc<Lineage>) {
+        let mut heirs = self.heirs.write().unwrap_or_else(PoisonError::into_inner);
+        let heir = Arc::downgrade(heir);
+        heirs.retain(|it| 0 < it.strong_count() && !it.ptr_eq(&heir));
+        if heirs.len() < Lineage::HEIRS_MAX {
+            heirs.push(heir);
+        }
+    }
+
+    /// Has all that the rule was lead to what it is.
+    pub(super) fn leads_to(&self, next: Rule) {
+        *self.present.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+    }
+}
+
 /// Which table keeps the states of `policy`: that of one word, of two, or of lists.
-pub(super) fn table_of(policy: &Policy) -> usize {
+fn table_of(policy: &Policy) -> usize {
     match policy.words() {
         1 => 0,
         2 => 1,
         _ => 2,
-    }
-}
-
-impl Book {
-    /// Writes `policy` down and names it; `None` if there is no id left.
-    pub(super) fn add(&mut self, policy: Policy) -> Option<Rule> {
-        let id = match RuleId::try_from(self.entries.len() + 1) {
-            Ok(id) => id,
-            Err(_) => self.free.pop()?,
-        };
-        let rule = Rule::new(id, policy);
-        let entry = Entry { policy, next: None, life: Arc::downgrade(&rule.life) };
-        match self.entries.get_mut(usize::from(id) - 1) {
-            Some(free) => *free = entry,
-            None => self.entries.push(entry),
-        }
-        Some(rule)
-    }
-
-    /// Changes the policy of `rule` from `now` on, and writes down what it has become; `None` if
-    /// there is no id left.
-    pub(super) fn change(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Option<Rule> {
-        let rule = self.latest(rule).map_or_else(|| rule.clone(), |latest| (*latest).clone());
-        if rule.policy == policy {
-            return Some(rule);
-        }
-        let next = Arc::new(rule.becomes(self.add(policy)?, now));
-        self.lead_to(&next);
-        rule.life.changed.store(true, Ordering::Release);
-        Some((*next).clone())
-    }
-
-    /// The same for a quota that comes and goes: a policy that the rule has had goes on by its id,
-    /// so that no number of changes uses up ids, or loses sight of a state.
-    pub(super) fn swing(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Option<Rule> {
-        let rule = self.latest(rule).map_or_else(|| rule.clone(), |latest| (*latest).clone());
-        let had = rule.before().iter().find(|before| before.policy == policy);
-        let Some(id) = had.map(|before| before.id) else { return self.change(&rule, policy, now) };
-        let next = Arc::new(rule.becomes(Rule::new(id, policy), now));
-        self.lead_to(&next);
-        if let Some(entry) = self.entries.get_mut(usize::from(id) - 1) {
-            entry.life = Arc::downgrade(&next.life);
-            // Whoever asks by what it was then finds what it is now, by the same id.
-            entry.next = Some(Arc::clone(&next));
-        }
-        rule.life.changed.store(true, Ordering::Release);
-        Some((*next).clone())
-    }
-
-    /// Has all that a rule was lead to what it is.
-    fn lead_to(&mut self, next: &Arc<Rule>) {
-        for id in next.before().iter().map(|before| before.id) {
-            if let Some(entry) = self.entries.get_mut(usize::from(id) - 1) {
-                entry.next = Some(Arc::clone(next));
-            }
-        }
-    }
-
-    /// What `rule` has become, if it was changed.
-    pub(super) fn latest(&self, rule: &Rule) -> Option<Arc<Rule>> {
-        self.latest_of(rule.id).cloned()
-    }
-
-    /// What the rule of `id` has become, if it was changed.
-    pub(super) fn latest_of(&self, id: RuleId) -> Option<&Arc<Rule>> {
-        let mut latest = self.entry(id)?.next.as_ref()?;
-        while let Some(next) = self.entry(latest.id).and_then(|entry| entry.next.as_ref())
-            && !Arc::ptr_eq(next, latest)
-        {
-            latest = next;
-        }
-        Some(latest)
-    }
-
-    /// The policy of `id`.
-    pub(super) fn policy(&self, id: RuleId) -> Option<&Policy> {
-        Some(&self.entry(id)?.policy)
-    }
-
-    /// The ids that nobody asks by any more.
-    ///
-    /// First every changed rule is told what it is by now, so that none keeps alive what lies
-    /// between.
-    pub(super) fn unasked(&mut self) -> HashSet<RuleId> {
-        for index in 0..self.entries.len() {
-            if let Some(next) = self.entries[index].next.clone() {
-                let latest = self.latest(&next).unwrap_or(next);
-                self.entries[index].next = Some(latest);
-            }
-        }
-        let unasked = |(_, entry): &(RuleId, &Entry)| entry.life.strong_count() == 0;
-        (1..=RuleId::MAX).zip(&self.entries).filter(unasked).map(|(id, _)| id).collect()
-    }
-
-    /// Gives ids free: nobody asks by them, and no state is written under them.
-    pub(super) fn free(&mut self, ids: impl Iterator<Item = RuleId>) {
-        self.free = ids.collect();
-    }
-
-    fn entry(&self, id: RuleId) -> Option<&Entry> {
-        self.entries.get(usize::from(id).checked_sub(1)?)
     }
 }
 
@@ -246,8 +245,3 @@ impl fmt::Display for TooManyRules {
 }
 
 impl std::error::Error for TooManyRules {}
-
-/// The book, open for reading.
-pub(super) fn read(book: &RwLock<Book>) -> impl Deref<Target = Book> {
-    book.read().unwrap_or_else(PoisonError::into_inner)
-}

@@ -44,7 +44,7 @@ impl MemoryStore {
         }
         loop {
             let latest: ArrayVec<Option<Arc<Rule>>, LIMITS_MAX> =
-                charges.iter().map(|charge| self.latest(charge.rule)).collect();
+                charges.iter().map(|charge| charge.rule.latest()).collect();
             let present = charges.iter().zip(&latest).map(|(charge, latest)| Charge {
                 rule: latest.as_deref().unwrap_or(charge.rule),
                 ..*charge
@@ -64,7 +64,7 @@ impl MemoryStore {
             self.bring_over(charge.rule, charge.key);
         }
         let mut locked = self.lock_together(charges);
-        if charges.iter().any(|charge| self.latest(charge.rule).is_some()) {
+        if charges.iter().any(|charge| charge.rule.is_changed()) {
             return None;
         }
         let taken = charges.iter().map(|charge| {
@@ -117,6 +117,14 @@ impl MemoryStore {
     /// so that nobody finds the key in neither.
     #[inline]
     pub(super) fn bring_over(&self, rule: &Rule, key: Key) {
+        if rule.origins.is_some() {
+            self.bring_copies(rule, key);
+        }
+        self.bring_moved(rule, key);
+    }
+
+    #[inline]
+    pub(super) fn bring_moved(&self, rule: &Rule, key: Key) {
         if rule.before.is_some() {
             for from in (0..self.tables.len()).filter(|&from| rule.moved_from[from]) {
                 self.bring_from(from, rule, key);
@@ -129,6 +137,10 @@ impl MemoryStore {
         let place = self.tables[to].place(key);
         let low = self.tables[from.min(to)].lock(place.shard);
         let high = self.tables[from.max(to)].lock(place.shard);
+        // Changed since: whatever is carried to it now would be lost sight of.
+        if rule.is_changed() {
+            return;
+        }
         let (mut old, mut new) = if from < to { (low, high) } else { (high, low) };
         new.inherit(&mut old, rule, place.tag(rule.id));
         self.tables[to].note(place.shard, &new);
@@ -173,6 +185,17 @@ impl MemoryStore {
             room.map_err(|retry_after| (index, retry_after))?;
         }
         Ok(())
+    }
+}
+
+impl Shard {
+    /// Takes over what `old` knows of a key, and of the crowd, from before its rule moved here.
+    fn inherit(&mut self, old: &mut Shard, rule: &Rule, tag: Tag) {
+        for tag in [tag, Tag::crowd(rule.id)] {
+            while let Some(state) = old.take_inherited(rule, tag) {
+                self.adopt(tag, &rule.policy, state);
+            }
+        }
     }
 }
 

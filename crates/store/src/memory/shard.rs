@@ -2,8 +2,9 @@
 
 use tidegate_core::{Decision, Policy, Receipt, Span, State, Tick, Verdict};
 
+use super::book::{Book, read};
 use super::lists::{Lists, place};
-use super::rule::{Book, Rule, read};
+use super::rule::Rule;
 use super::slots::Slots;
 use super::table::Table;
 use super::tag::{Tag, hash_of, rule_of};
@@ -163,15 +164,6 @@ impl Shard {
         }
     }
 
-    /// Takes over what `old` knows of a key, and of the crowd, from before its rule moved here.
-    pub(super) fn inherit(&mut self, old: &mut Shard, rule: &Rule, tag: Tag) {
-        for tag in [tag, Tag::crowd(rule.id)] {
-            while let Some(state) = old.take_inherited(rule, tag) {
-                self.adopt(tag, &rule.policy, state);
-            }
-        }
-    }
-
     /// Makes room for `count` more; if that cannot be, says how long it takes until it might.
     pub(super) fn make_room(
         &mut self,
@@ -237,11 +229,10 @@ impl Shard {
     }
 
     /// Takes out one state that was written for `tag` before its quota changed, carried over.
-    fn take_inherited(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
-        let index = self.slots.find_like(tag.0, |here| rule.inherits(rule_of(here)))?;
+    pub(super) fn take_inherited(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
+        let index = self.slots.find_like(tag.0, |here| rule.was(rule_of(here)).is_some())?;
         let id = rule_of(self.slots.tag(index));
-        let before = rule.before().iter().find(|before| before.id == id)?;
-        let mut state = self.take(index, &before.policy);
+        let mut state = self.take(index, &rule.was(id)?.policy);
         self.remove(index);
         rule.carry(id, &mut state);
         Some(state)
@@ -255,7 +246,7 @@ impl Shard {
         };
         let here = self.take(index, policy);
         let worse = policy.worse(&here, &state);
-        // Lists do not fold; the one that lasts longer stays.
+        // Of lists that are too long for one, the one that lasts longer stays.
         let longer =
             || if policy.forget_at(&here) < policy.forget_at(&state) { state } else { here };
         self.put(index, policy, worse.unwrap_or_else(longer));
@@ -330,7 +321,10 @@ impl Shard {
     }
 
     fn is_fresh(&self, index: usize, now: Tick, book: &Book) -> bool {
-        let seen = |policy: &Policy, state: &State| policy.is_fresh(state, now);
+        let id = rule_of(self.slots.tag(index));
+        let seen = |policy: &Policy, state: &State| {
+            policy.is_fresh(state, now) && !book.is_owed_elsewhere(id, state, now)
+        };
         self.slots.tag(index) != 0 && self.seen_by(index, book, seen).unwrap_or(false)
     }
 
@@ -391,7 +385,7 @@ impl Shard {
         }
     }
 
-    fn remove(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, index: usize) {
         if let Some(lists) = &mut self.lists {
             lists.free(place(self.slots.state(index)));
         }

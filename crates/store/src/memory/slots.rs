@@ -6,7 +6,8 @@
 //! Memory for the most slots is reserved at once and touched only as far as it is used, so nothing
 //! ever moves and no freed block stays behind.
 
-use super::tag::{RULE_BITS, Tag, hash_of};
+use super::rule::RuleId;
+use super::tag::{RULE_BITS, Tag, hash_of, rule_of};
 
 /// Slots of `stride` words, tag first. A tag of zero is an empty slot.
 #[derive(Debug)]
@@ -151,6 +152,13 @@ impl Slots {
             }
             index += 1;
         }
+    }
+
+    /// The rules under which the hash of `tag` is written.
+    pub(super) fn ids_like(&self, tag: u64) -> impl Iterator<Item = RuleId> {
+        let tags = (self.home(tag)..).map(|index| self.tag(index));
+        let near = tags.take_while(move |&here| here != 0 && hash_of(here) <= hash_of(tag));
+        near.filter(move |&here| hash_of(here) == hash_of(tag)).map(rule_of)
     }
 
     /// Puts a new `tag` in.

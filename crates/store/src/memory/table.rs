@@ -1,16 +1,15 @@
 //! The states of one size: shards by the first bits of the key's hash, each behind its lock.
 
-use std::collections::HashSet;
-
 use tidegate_core::Tick;
 
+use super::book::{Book, read};
 use super::lock::{Guard, Lock};
 use super::prefetch::prefetch;
-use super::rule::{Book, RuleId, read};
+use super::rule::RuleId;
 use super::shard::Shard;
 use super::slots::home_among;
 use super::stats::MemoryStats;
-use super::tag::{Tag, rule_of};
+use super::tag::Tag;
 use crate::key::Key;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, RwLock};
 
@@ -164,15 +163,6 @@ impl Table {
             stats.bytes += shard.bytes();
         }
         stats
-    }
-
-    /// Notes every rule that a state is written under, one shard at a time.
-    pub(super) fn collect_rules(&self, written: &mut HashSet<RuleId>) {
-        for index in 0..self.shards.len() {
-            let shard = self.lock(index);
-            let tags = (0..shard.slots().len()).map(|index| shard.slots().tag(index));
-            written.extend(tags.filter(|&tag| tag != 0).map(rule_of));
-        }
     }
 
     /// How many states are kept.

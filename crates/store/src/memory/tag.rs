@@ -13,6 +13,11 @@ impl Tag {
         Tag((hash >> RULE_BITS).max(1) << RULE_BITS | u64::from(rule))
     }
 
+    /// The same key, or crowd, under another rule.
+    pub(super) fn under(self, rule: RuleId) -> Tag {
+        Tag(hash_of(self.0) << RULE_BITS | u64::from(rule))
+    }
+
     /// Under which the states of `rule` that had to make room are folded together.
     pub(super) const fn crowd(rule: RuleId) -> Tag {
         Tag(rule as u64)

@@ -1,0 +1,215 @@
+//! All rules of a store by their ids, and which ids are free.
+
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+
+use tidegate_core::{Policy, State, Tick};
+
+use super::rule::{Life, Lineage, Rule, RuleId};
+use crate::sync::{PoisonError, RwLock};
+
+/// All rules by their ids, those of the past included.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    entries: Vec<Entry>,
+    /// Ids that nobody writes by and no state is written under.
+    free: Vec<RuleId>,
+    /// How often ids were given up.
+    collected: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    policy: Policy,
+    life: Weak<Life>,
+    lineage: Weak<Lineage>,
+    /// Whether this is what the rule is by now.
+    is_present: bool,
+}
+
+/// A rule that is wanted: a new one, or what another becomes.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// What it is from now on.
+    pub policy: Policy,
+    /// What it was until now: what was consumed is kept.
+    pub before: Option<&'a Rule>,
+    /// Other rules that its keys had until now, which may go on: of what a key has consumed under
+    /// them and under this one, the most counts. It is looked up when the key is first asked about,
+    /// as long as somebody holds those rules.
+    pub besides: &'a [Rule],
+}
+
+impl Book {
+    /// Writes `policy` down and names it; `None` if there is no id left.
+    pub(super) fn add(&mut self, policy: Policy) -> Option<Rule> {
+        let first = Rule::new(self.unused_id()?, policy);
+        Some(self.begin(first))
+    }
+
+    /// Changes the policy of `rule` from `now` on, and writes down what it has become; `None` if
+    /// there is no id left, or its past is too long.
+    pub(super) fn change(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Option<Rule> {
+        let rule = present(rule);
+        if rule.policy == policy {
+            return Some(rule);
+        }
+        if rule.has_long_past() {
+            return None;
+        }
+        let id = self.unused_id()?;
+        self.succeed(&rule, Rule::new(id, policy), now)
+    }
+
+    /// The same for a quota that comes and goes: a policy that the rule has had goes on by its id,
+    /// so that no number of changes uses up ids.
+    pub(super) fn swing(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Option<Rule> {
+        let rule = present(rule);
+        let had = rule.ids().find(|&id| id != rule.id && rule.policy_of(id) == Some(policy));
+        // Keys that were asked about when it had that id may have to be looked up elsewhere since.
+        match had.filter(|_| rule.policy != policy && rule.origins.is_none()) {
+            Some(id) => self.succeed(&rule, Rule::new(id, policy), now),
+            None => self.change(&rule, policy, now),
+        }
+    }
+
+    /// A rule that is wanted; `None` as for [`Book::change`].
+    pub(super) fn put(&mut self, wanted: &Wanted<'_>, now: Tick) -> Option<Rule> {
+        if !wanted.besides.is_empty() {
+            return self.put_besides(wanted, now);
+        }
+        match wanted.before {
+            Some(before) => self.swing(before, wanted.policy, now),
+            None => self.add(wanted.policy),
+        }
+    }
+
+    /// The same for one that has origins. It gets an id of its own in any case, by which it can be
+    /// told which keys have been asked about since.
+    fn put_besides(&mut self, wanted: &Wanted<'_>, now: Tick) -> Option<Rule> {
+        let before = wanted.before.map(present);
+        if before.as_ref().is_some_and(Rule::has_long_past) {
+            return None;
+        }
+        let mut next = Rule::new(self.unused_id()?, wanted.policy);
+        next.origins = before.as_ref().unwrap_or(&next).origins_with(wanted.besides, now);
+        let made = match before {
+            Some(before) => self.succeed(&before, next, now)?,
+            None => self.begin(next),
+        };
+        let lineages = wanted.besides.iter().filter_map(|source| source.lineage.as_ref());
+        for (source, heir) in lineages.flat_map(|it| made.lineage.iter().map(move |own| (it, own)))
+        {
+            source.add_heir(heir);
+        }
+        Some(made)
+    }
+
+    /// How many more ids there are.
+    pub(super) fn room(&self) -> usize {
+        usize::from(RuleId::MAX) - self.entries.len() + self.free.len()
+    }
+
+    /// What the rule of `id` has become, if it was changed and somebody holds it.
+    pub(super) fn latest_of(&self, id: RuleId) -> Option<Arc<Rule>> {
+        let entry = self.entry(id).filter(|entry| !entry.is_present)?;
+        Some(entry.lineage.upgrade()?.present())
+    }
+
+    /// What the rule of `id` is by now, if somebody holds it.
+    pub(super) fn rule_of(&self, id: RuleId) -> Option<Rule> {
+        self.entry(id)?.lineage.upgrade().map(Lineage::rule)
+    }
+
+    /// Whether a rule that has that of `id` as an origin would still owe something for `state`:
+    /// then it is not to be forgotten, though its own rule would.
+    pub(super) fn is_owed_elsewhere(&self, id: RuleId, state: &State, now: Tick) -> bool {
+        let lineage = self.entry(id).and_then(|entry| entry.lineage.upgrade());
+        let Some(source) = lineage.filter(|lineage| lineage.has_heirs()).map(Lineage::rule) else {
+            return false;
+        };
+        source.heirs().iter().any(|heir| {
+            let copy = heir.copy_from(&source, state, now);
+            copy.is_some_and(|copy| !heir.policy.is_fresh(&copy, now))
+        })
+    }
+
+    /// The policy of `id`.
+    pub(super) fn policy(&self, id: RuleId) -> Option<&Policy> {
+        Some(&self.entry(id)?.policy)
+    }
+
+    /// By id, whether nobody can write under it any more; that of no rule comes first.
+    pub(super) fn past(&self) -> Vec<bool> {
+        let is_past = |entry: &Entry| !entry.is_present || entry.life.strong_count() == 0;
+        std::iter::once(false).chain(self.entries.iter().map(is_past)).collect()
+    }
+
+    /// Gives up ids that nobody can write under, and no state is written under any more.
+    pub(super) fn give_up(&mut self, past: &[bool]) {
+        let ids = (0..=RuleId::MAX).zip(past).filter(|(_, is_past)| **is_past);
+        self.free = ids.map(|(id, _)| id).collect();
+        for &id in &self.free {
+            let life = self.entries[usize::from(id) - 1].life.upgrade();
+            life.inspect(|life| life.gives_up_id());
+        }
+        self.collected += 1;
+    }
+
+    /// How often ids were given up: as long as this is the same, each is whose it was.
+    pub(super) fn collected(&self) -> u64 {
+        self.collected
+    }
+
+    /// An id that is not in use.
+    fn unused_id(&mut self) -> Option<RuleId> {
+        match RuleId::try_from(self.entries.len() + 1) {
+            Ok(id) => Some(id),
+            Err(_) => self.free.pop(),
+        }
+    }
+
+    /// Begins a lineage.
+    fn begin(&mut self, first: Rule) -> Rule {
+        let lineage = Arc::new(Lineage::new(first.clone()));
+        self.write_down(&first, &lineage);
+        Rule { lineage: Some(lineage), ..first }
+    }
+
+    /// Makes `next` what `rule` has become, for all who hold it.
+    fn succeed(&mut self, rule: &Rule, next: Rule, now: Tick) -> Option<Rule> {
+        let lineage = rule.lineage.clone()?;
+        let next = rule.becomes(next, now);
+        self.write_down(&next, &lineage);
+        if let Some(entry) = self.entries.get_mut(usize::from(rule.id) - 1) {
+            entry.is_present = false;
+        }
+        lineage.leads_to(next.clone());
+        rule.life.ends();
+        Some(Rule { lineage: Some(lineage), ..next })
+    }
+
+    fn write_down(&mut self, rule: &Rule, lineage: &Arc<Lineage>) {
+        let (life, lineage) = (Arc::downgrade(&rule.life), Arc::downgrade(lineage));
+        let entry = Entry { policy: rule.policy, life, lineage, is_present: true };
+        match self.entries.get_mut(usize::from(rule.id) - 1) {
+            Some(free) => *free = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    fn entry(&self, id: RuleId) -> Option<&Entry> {
+        self.entries.get(usize::from(id).checked_sub(1)?)
+    }
+}
+
+/// What `rule` is by now.
+fn present(rule: &Rule) -> Rule {
+    let latest = rule.latest().map(|latest| (*latest).clone());
+    Rule { lineage: rule.lineage.clone(), ..latest.unwrap_or_else(|| rule.clone()) }
+}
+
+/// The book, open for reading.
+pub(super) fn read(book: &RwLock<Book>) -> impl Deref<Target = Book> {
+    book.read().unwrap_or_else(PoisonError::into_inner)
+}
