@@ -170,7 +170,7 @@ fn overrides_under_load_let_nothing_more_pass() {
 }
 
 #[test]
-fn an_identity_of_several_attributes_and_a_fingerprint_keep_what_they_had_consumed() {
+fn an_identity_of_several_attributes_keeps_what_it_had_consumed() {
     let pair = |rest: &str| {
         format!(
             "identify: {{ client: [[header:a, header:b]] }}\n\
@@ -181,5 +181,17 @@ fn an_identity_of_several_attributes_and_a_fingerprint_keep_what_they_had_consum
     let (gate, _clock) = gate(&pair(""));
     assert_eq!(passed(&gate, &one, 9), 9);
     replace(&gate, &pair(", overrides: [{ key: [x, y], limit: 20/day }]"));
+    assert_eq!(looks(&gate, &one), [11]);
+}
+
+#[test]
+fn a_fingerprint_keeps_what_it_had_consumed() {
+    let print =
+        |rest: &str| format!("rules: [{{ name: r, key: fingerprint, limit: 10/day{rest} }}]");
+    let peer = "192.0.2.1".parse().unwrap();
+    let one = Sample::new("GET /x").from_peer(peer).with_header("user-agent", "curl");
+    let (gate, _clock) = gate(&print(""));
+    assert_eq!(passed(&gate, &one, 9), 9);
+    replace(&gate, &print(", overrides: [{ key: [192.0.2.1, GET, /x, curl], limit: 20/day }]"));
     assert_eq!(looks(&gate, &one), [11]);
 }
