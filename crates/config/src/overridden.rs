@@ -13,10 +13,9 @@ impl Rules {
     /// from.
     pub fn overridden(&self, rule: usize) -> Vec<Parts<'_>> {
         let Some(limit) = self.list.get(rule).and_then(Rule::limit) else { return Vec::new() };
-        let mut named: Vec<(&[u8], &Overridden)> = Vec::new();
-        for (values, all) in &limit.overrides.by_values {
-            named.extend(all.iter().map(|one| (&**values, one)));
-        }
+        let by_values = limit.overrides.by_values.iter();
+        let mut named: Vec<(&[u8], &Overridden)> =
+            by_values.flat_map(|(values, all)| all.iter().map(|one| (&**values, one))).collect();
         // In one order, whatever the map's.
         named.sort_unstable_by_key(|(_, one)| one.variant);
         named.into_iter().filter_map(|(key, one)| self.parts(&one.sources, key)).collect()

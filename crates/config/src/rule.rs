@@ -235,7 +235,9 @@ impl Overrides {
     /// Gives a key a variant; `false` if it has one.
     pub(crate) fn add(&mut self, sources: &[Attribute], values: &[String], variant: usize) -> bool {
         let mut key: SmallVec<[u8; 128]> = SmallVec::new();
-        values.iter().for_each(|value| add(&mut key, value.as_bytes()));
+        for value in values {
+            add(&mut key, value.as_bytes());
+        }
         let known = self.by_values.entry(key.into_vec().into()).or_default();
         if known.iter().any(|known| known.sources == sources) {
             return false;

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tidegate_core::Span;
 use tidegate_gate::{Gate, Reloaded, Watch};
 use tidegate_store::{Clock as _, SystemClock};
 use tidegate_testbed::until;
@@ -115,9 +116,10 @@ fn a_file_that_is_being_written_is_left_to_be_finished() {
         let [first, last] = whole(turn);
         file.write_all(first.as_bytes()).unwrap();
         // Whoever looks now sees the half.
-        for _ in 0..4 {
-            std::thread::sleep(Duration::from_millis(15));
+        let written = SystemClock::new().now();
+        while SystemClock::new().now().since(written) < Span::from_millis(60) {
             halves += u32::from(gate.rules().rules().len() < 2);
+            std::thread::yield_now();
         }
         file.write_all(last.as_bytes()).unwrap();
     }

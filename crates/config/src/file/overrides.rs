@@ -9,6 +9,7 @@ use super::Reading;
 use super::limits::Measures;
 use super::rule::is_map;
 use super::tables::OVERRIDE;
+use super::tiers::TIERS_MAX;
 use super::ways::{NamedKey, WAYS_MAX, Way};
 use crate::attribute::Attribute;
 use crate::misread::quoted;
@@ -50,6 +51,8 @@ impl Reading<'_> {
             problem.help("write one, as in `100/min`, or one for each tier");
             return None;
         }
+        // One more than there can be is enough to say so.
+        let entries = entries.get(..=TIERS_MAX).unwrap_or(entries);
         let mut variants = Vec::new();
         let mut by_tier = Vec::new();
         for entry in entries {

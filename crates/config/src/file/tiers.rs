@@ -10,7 +10,7 @@ use crate::source::Node;
 use crate::suggest::did_you_mean;
 
 /// The most tiers.
-const TIERS_MAX: usize = 1_000;
+pub(super) const TIERS_MAX: usize = 1_000;
 
 impl Reading<'_> {
     pub(super) fn read_tiers(&mut self, node: Option<&Node>) {

@@ -76,3 +76,16 @@ fn time_zones_that_there_are_not_are_counted() {
     });
     check(&format!("rules: [{rules}]"), "\n20000 errors (19900 not shown)");
 }
+
+#[test]
+fn limits_and_bursts_of_very_many_tiers_are_refused() {
+    let limits = numbered(40_000, |at| format!("t{at}: 1/s"));
+    let bursts = numbered(40_000, |at| format!("t{at}: 1"));
+    check(
+        &format!(
+            "tiers: {{ header: x-tier, default: t0 }}\n\
+             rules: [{{ name: a, limit: {{ {limits} }}, burst: {{ {bursts} }} }}]"
+        ),
+        "error: there are more than 1000 tiers\n",
+    );
+}

@@ -53,8 +53,8 @@ struct State {
     waiting: usize,
     /// How many are on the way who will see to what waits.
     turns: usize,
-    /// Whether one of them is a caller that sends its request itself. Whoever calls may have stopped
-    /// to poll, so those behind cannot rely on its deadline.
+    /// Whether one of them is a caller that sends its request itself. It may have stopped to poll,
+    /// so those behind cannot rely on its deadline.
     is_alone: bool,
     /// How many requests are under way with them.
     away: usize,

@@ -157,7 +157,7 @@ rules:
     assert_eq!(hello.calls(), 1);
 }
 
-/// A refusal that says 200 is for those who look into it further: callers of gRPC, which are `POST`.
+/// A refusal that says 200 is for those who look into it further: calls of gRPC, which are `POST`.
 #[test]
 fn what_is_no_call_of_grpc_is_refused_as_others_are() {
     let (mut service, _, _) = limited("rules: [{ name: none, key: ip, limit: 1/min }]");
