@@ -241,6 +241,11 @@ impl Admission {
         Decision { verdict: self.verdict, ..speaks }
     }
 
+    /// The limit that speaks for all that clients are told of.
+    pub fn speaks(&self) -> Option<Answer<'_>> {
+        self.closest(|judged| judged.is_shown).map(|judged| self.answer(judged))
+    }
+
     /// The limit that speaks for all.
     pub(crate) fn closest(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
         let enforced = self.each.iter().filter(|judged| !judged.is_shadow && wanted(judged));

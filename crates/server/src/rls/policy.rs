@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
 use tidegate_gate::{
-    Admission, Answer, By, Field, PlainCharge, PlainDecided, PlainLimit, Request, Together,
+    Admission, By, Field, PlainCharge, PlainDecided, PlainLimit, Request, Together,
 };
 use tonic::Status;
 
@@ -187,7 +187,7 @@ pub(super) fn no_store() -> Status {
 
 fn status(admission: &Admission) -> DescriptorStatus {
     let passes = admission.verdict().passes();
-    let Some(closest) = closest(admission) else {
+    let Some(closest) = admission.speaks() else {
         return DescriptorStatus { code: answer::code(passes), ..DescriptorStatus::default() };
     };
     let limit = RateLimit {
@@ -196,12 +196,6 @@ fn status(admission: &Admission) -> DescriptorStatus {
         unit: answer::unit_of(closest.window).into(),
     };
     answer::limited(passes, limit, closest.decision.remaining, closest.decision.reset_after)
-}
-
-/// The limit that speaks for all that clients are told of.
-fn closest(admission: &Admission) -> Option<Answer<'_>> {
-    let shown = admission.each().filter(|it| !it.is_shadow && it.is_shown);
-    shown.min_by_key(|it| (it.decision.verdict != admission.verdict(), it.decision.remaining))
 }
 
 /// The fields of all: lists are joined, and of the rest those of whoever refuses, or is closest to.
