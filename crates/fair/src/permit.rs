@@ -54,6 +54,15 @@ impl Permit {
         self.end(Some(actual), outcome);
     }
 
+    /// It was not served after all: it is as if it had never had its turn, and nobody pays for it.
+    pub fn undo(mut self) {
+        if matches!(self.held, Some(Held::Spare { .. })) {
+            self.end(Some(0), Outcome::Abandoned);
+        } else if let Some(Held::Granted { shared, grant }) = self.held.take() {
+            shared.undo(grant);
+        }
+    }
+
     /// How long it waited.
     pub fn waited(&self) -> Span {
         self.waited

@@ -9,7 +9,7 @@ use std::task::{Wake, Waker};
 
 use tidegate_core::adapt::{self, Controller};
 use tidegate_core::fair::{
-    Class, Enqueued, Handle, Path, Queue, Reason, Request, Room, Settings, Started, Turn,
+    Class, Enqueued, Handle, Path, Queue, Reason, Request, Room, Settings, Started, Ticket, Turn,
 };
 use tidegate_core::{Policy, Span, Tick};
 use tidegate_store::{Clock, WakeId};
@@ -170,11 +170,14 @@ impl Shared {
                 && let Some(Outcome::Started(Grant { ticket, taken, .. })) = slot.take()
             {
                 // It had its turn and never knew.
-                state.look_elsewhere(&self.spares);
-                state.resource.undo(taken, now);
-                state.queue.complete(ticket, 0);
+                state.undo(&self.spares, ticket, taken, now);
             }
         });
+    }
+
+    /// What was given comes back, and nothing was done with it.
+    pub(crate) fn undo(&self, Grant { ticket, taken, .. }: Grant) {
+        self.change(|state, now| state.undo(&self.spares, ticket, taken, now));
     }
 
     /// What was given comes back, and took `actual`.
@@ -314,6 +317,13 @@ impl State {
             if request.cost == 1 { self.given.more(spares, &mut self.resource) } else { 0 };
         self.started += 1 + others;
         Some(Grant { ticket, taken, waited: Span::ZERO, since: now, stands_for: 1 + others })
+    }
+
+    /// Undoes a turn of which nothing came.
+    fn undo(&mut self, spares: &Spares, ticket: Ticket, taken: Taken, now: Tick) {
+        self.look_elsewhere(spares);
+        self.resource.undo(taken, now);
+        self.queue.complete(ticket, 0);
     }
 
     /// Tells the queue whether anybody has a place that it did not hand out.

@@ -171,7 +171,12 @@ impl Admission {
 
     /// Gives back permits, or all of it. Redis is told of it also where nobody waits for that.
     pub(crate) fn give_back(&mut self, all: bool) -> Settling {
-        self.leave();
+        // All of it is given back only by what was not served.
+        if all {
+            self.leave_unserved();
+        } else {
+            self.leave();
+        }
         #[cfg_attr(not(feature = "redis"), expect(unused_mut, reason = "here nothing is later"))]
         let mut later = Settling::default();
         let (home, generation) = (&*self.generation.home, &*self.generation);

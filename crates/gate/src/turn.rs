@@ -222,6 +222,16 @@ impl Admission {
         }
     }
 
+    /// Gives its place in a share back for a request that is not served: its tenant is charged
+    /// nothing.
+    pub(crate) fn leave_unserved(&mut self) {
+        if let Some(turn) = &mut self.turn
+            && let State::Held(permit) = std::mem::replace(&mut turn.state, State::Over)
+        {
+            permit.undo();
+        }
+    }
+
     /// Whether what comes of it in the service is of any interest, or what the response says.
     pub fn listens(&self) -> bool {
         let turn_listens = self.turn.as_ref().is_some_and(|turn| turn.learns || turn.is_open);

@@ -352,3 +352,26 @@ fn nothing_is_lost_under_threads() {
 fn poll_ready(admit: &mut Admit) -> bool {
     poll(admit).is_some()
 }
+
+/// Whoever goes away, or is refused, while a limit holds it back has not been served: its share has
+/// the cells again.
+#[test]
+fn who_is_not_served_takes_nothing_of_a_share() {
+    let (gate, clock) = gate(
+        "rules: [{ name: q, limit: 1/s, burst: 20, algorithm: leaky-queue }]
+share: [{ name: backend, capacity: 3/h, by: ip, wait: 1ms }]"
+            .trim(),
+    );
+    let request = Sample::new("GET /");
+    let served = now(&gate, &request);
+    assert_eq!(served.delay(), None);
+    for _ in 0..5 {
+        drop(now(&gate, &request).start());
+        let late = now(&gate, &request).within(Span::from_millis(1));
+        assert!(!late.verdict().passes());
+    }
+    clock.advance(Span::from_secs(20));
+    let after = [(); 2].map(|()| now(&gate, &request));
+    assert!(after.iter().all(|it| it.verdict().passes()), "{after:?}");
+    assert_eq!(now(&gate, &request).reason(), Reason::Crowded, "the share has three in all");
+}
