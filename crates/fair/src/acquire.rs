@@ -9,8 +9,8 @@ use tidegate_core::fair::Handle;
 
 use crate::permit::Permit;
 use crate::refused::Refused;
-use crate::shared::{Asked, Shared};
-use crate::slot::{Outcome, Slot};
+use crate::shared::Shared;
+use crate::slot::{Asked, Outcome, Slot};
 use crate::wanted::Wanted;
 
 /// Waits for a turn; made by [`Ask::acquire`](crate::Ask::acquire).

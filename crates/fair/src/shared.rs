@@ -18,7 +18,7 @@ use crate::build::NotARate;
 use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::resource::{Resource, Taken};
-use crate::slot::{Grant, Outcome, Slot};
+use crate::slot::{Asked, Grant, Outcome, Slot};
 use crate::spare::{Given, Spares};
 use crate::stats::{REASONS, Stats};
 use crate::wanted::Wanted;
@@ -43,12 +43,6 @@ struct State {
     given: Given,
     started: u64,
     refused: [u64; REASONS.len()],
-}
-
-/// What happens to one who asks.
-pub(crate) enum Asked {
-    Now(Outcome),
-    Later { slot: Arc<Slot>, handle: Handle },
 }
 
 /// What is to be done once the lock is released.

@@ -1,9 +1,9 @@
 //! Where one that waits hears what became of it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use tidegate_core::fair::Ticket;
+use tidegate_core::fair::{Handle, Ticket};
 use tidegate_core::{Span, Tick};
 
 use crate::refused::Refused;
@@ -16,6 +16,12 @@ pub(crate) struct Slot(Mutex<Inside>);
 struct Inside {
     waker: Waker,
     outcome: Option<Outcome>,
+}
+
+/// What happens to one who asks.
+pub(crate) enum Asked {
+    Now(Outcome),
+    Later { slot: Arc<Slot>, handle: Handle },
 }
 
 /// What became of a request.
