@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_config::{Rule, Rules, Timed, Unit, Variant, WithoutStore};
 use tidegate_core::adapt::Share;
-use tidegate_core::{Kind, Span, Tick};
+use tidegate_core::{Change, Kind, Policy, Span, Tick};
 use tidegate_store::RestoredRule;
 
 use crate::counts::Counts;
@@ -58,6 +58,8 @@ pub(crate) struct Limit {
     pub(crate) listed: Box<str>,
     /// What stands before what remains of it in `RateLimit`, after a [`SEPARATOR`].
     pub(crate) remains: Box<str>,
+    /// All of it, of which a part may be given out.
+    pub(crate) whole: Policy,
     /// The most cells at once.
     pub(crate) cells: u32,
     /// The time in which it comes back in full.
@@ -180,12 +182,12 @@ impl Limit {
             let (without, over) = (rule.without_store(), Arc::clone(over));
             Box::new(Calendar { window, without, share, over })
         });
-        let (cells, window) = (policy.limit(), timed.window_of(&policy));
+        let (whole, cells, window) = (timed.policy(now), policy.limit(), timed.window_of(&policy));
         let name_shown = name_shown(rule, timed);
         let listed = listed(rule, &name_shown, cells, window);
         let remains = format!("{SEPARATOR}\"{name_shown}\";r=").into();
         let name = name.into();
-        Limit { name, rule: made, calendar, name_shown, listed, remains, cells, window }
+        Limit { name, rule: made, calendar, name_shown, listed, remains, whole, cells, window }
     }
 
     pub(crate) fn present_rule(&self) -> StoreRule {
@@ -268,6 +270,8 @@ fn limits(
                     without: rule.without_store(),
                     besides: kept.besides((rule, timed), &former, before),
                     before: before.map(|kept| &kept.rule),
+                    change: before
+                        .map_or_else(Change::default, |it| it.change_to(&timed.policy(now))),
                 }
             }));
         }

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use tidegate_config::{Rule, Rules, Timed, Variant};
+use tidegate_core::{Change, Policy};
 use tidegate_store::RestoredRule;
 
 use crate::generation::Generation;
@@ -28,8 +29,15 @@ pub(crate) struct KeptLimits<'a> {
 pub(crate) struct Kept {
     pub(crate) name: Box<str>,
     pub(crate) rule: StoreRule,
-    /// Whether it was in force until now.
-    was_in_force: bool,
+    /// All of it, if it was in force until now.
+    in_force: Option<Policy>,
+}
+
+impl Kept {
+    /// How it becomes a limit which is `whole` when all of it is given out.
+    pub(crate) fn change_to(&self, whole: &Policy) -> Change {
+        if self.in_force.as_ref() == Some(whole) { Change::Part } else { Change::Quota }
+    }
 }
 
 /// Which variants of before those had that a variant is for.
@@ -54,7 +62,7 @@ impl<'a> KeptLimits<'a> {
         let mut by_name = HashMap::new();
         for RestoredRule { name, also, rule } in waiting {
             let rule = StoreRule::Here(rule.clone());
-            let kept = Kept { name: name.as_str().into(), rule, was_in_force: false };
+            let kept = Kept { name: name.as_str().into(), rule, in_force: None };
             add(&mut by_name, kept, (!also.is_empty()).then(|| also.clone()));
         }
         let Some(before) = before else {
@@ -62,7 +70,7 @@ impl<'a> KeptLimits<'a> {
         };
         before.each_limit(|limit, also| {
             let (name, rule) = (limit.name.clone(), limit.present_rule());
-            add(&mut by_name, Kept { name, rule, was_in_force: true }, also);
+            add(&mut by_name, Kept { name, rule, in_force: Some(limit.whole) }, also);
         });
         let places = before.rules.rules().iter().map(Rule::name).zip(0..).collect();
         let tiers = rules.tiers_since(&before.rules);
@@ -119,7 +127,7 @@ impl<'a> KeptLimits<'a> {
             return Vec::new();
         };
         // It was this key's until now.
-        if former.is_own && goes_on.is_some_and(|kept| kept.was_in_force) {
+        if former.is_own && goes_on.is_some_and(|kept| kept.in_force.is_some()) {
             return Vec::new();
         }
         let mut besides: Vec<tidegate_store::Rule> = Vec::new();

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tidegate_config::WithoutStore;
-use tidegate_core::{Policy, Tick};
+use tidegate_core::{Change, Policy, Tick};
 use tidegate_store::{Clock, MemoryStore, Rule, TooManyRules};
 
 /// A store of either kind.
@@ -38,6 +38,8 @@ pub(crate) struct Wanted<'k> {
     pub(crate) without: WithoutStore,
     /// What it was until now: what was consumed is kept.
     pub(crate) before: Option<&'k StoreRule>,
+    /// How it becomes what is wanted.
+    pub(crate) change: Change,
     /// What its clients had besides, in this process: the most that was consumed counts.
     pub(crate) besides: Vec<Rule>,
 }
@@ -107,6 +109,7 @@ impl AnyStore {
                 let here = wanted.iter().map(|it| tidegate_store::Wanted {
                     policy: it.policy,
                     before: it.before.and_then(StoreRule::here),
+                    change: it.change,
                     besides: &it.besides,
                 });
                 let made = store.put(&here.collect::<Vec<_>>(), now)?;
@@ -118,7 +121,9 @@ impl AnyStore {
     #[cfg(feature = "redis")]
     fn put_one(&self, wanted: &Wanted<'_>, now: Tick) -> Result<StoreRule, StoreFailure> {
         match wanted.before {
-            Some(before) => self.change(before, wanted.policy, wanted.without, now),
+            Some(before) => {
+                self.becomes(before, (wanted.policy, wanted.without), (wanted.change, now))
+            }
             None => self.rule(&wanted.name, wanted.policy, wanted.without),
         }
     }
@@ -130,6 +135,15 @@ impl AnyStore {
         policy: Policy,
         without: WithoutStore,
         now: Tick,
+    ) -> Result<StoreRule, StoreFailure> {
+        self.becomes(rule, (policy, without), (Change::Quota, now))
+    }
+
+    fn becomes(
+        &self,
+        rule: &StoreRule,
+        (policy, without): (Policy, WithoutStore),
+        (change, now): (Change, Tick),
     ) -> Result<StoreRule, StoreFailure> {
         let _ = without;
         match (self, rule) {
@@ -145,12 +159,15 @@ impl AnyStore {
             }
             #[cfg(feature = "redis")]
             (AnyStore::Fleet(fleet), StoreRule::Fleet(rule)) => {
-                let changed = fleet.change(rule, policy);
+                let changed = match change {
+                    Change::Part => fleet.scale(rule, policy),
+                    Change::Quota => fleet.change(rule, policy),
+                };
                 changed.map_err(|error| StoreFailure(error.to_string().into()))?;
                 Ok(StoreRule::Fleet(rule.clone()))
             }
             (AnyStore::Here(store), StoreRule::Here(rule)) => {
-                Ok(StoreRule::Here(store.swing(rule, policy, now)?))
+                Ok(StoreRule::Here(store.swing(rule, policy, (change, now))?))
             }
             #[cfg(feature = "redis")]
             _ => Err(StoreFailure("a rule of another store".into())),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayString;
 use sha1_smol::Sha1;
-use tidegate_core::{Policy, Shape, Span, Tick};
+use tidegate_core::{Change, Kind, Policy, Receipt, Shape, Span, Tick};
 
 use crate::digest;
 use crate::key::FleetKey;
@@ -34,6 +34,8 @@ pub(crate) struct Former {
     pub(crate) policy: Policy,
     pub(crate) id: Id,
     pub(crate) ended_at: Tick,
+    /// How it became the next.
+    pub(crate) change: Change,
 }
 
 impl Former {
@@ -43,9 +45,10 @@ impl Former {
             Shape::Calendar { .. } => return Tick::MAX,
             Shape::FixedWindow { per, .. } | Shape::Log { per, .. } => u128::from(per.get()),
             Shape::SlidingWindow { per, .. } => 2 * u128::from(per.get()),
+            // A cell more: a part of a quota may be in debt for less than that above its burst.
             Shape::Line(grains) => {
-                let burst = u128::from(grains.burst()) * u128::from(grains.cell());
-                burst.div_ceil(grains.tick().into())
+                let most = (u128::from(grains.burst()) + 1) * u128::from(grains.cell());
+                most.div_ceil(grains.tick().into())
             }
         };
         // A minute more: not all nodes learn of a change at the same time.
@@ -59,7 +62,7 @@ impl FleetRule {
     pub(crate) const FORMERS_MAX: usize = 16;
 
     pub(crate) fn new(name: &str, policy: Policy) -> FleetRule {
-        let remembers_refusals = policy.kind() != tidegate_core::Kind::Concurrency;
+        let remembers_refusals = policy.kind() != Kind::Concurrency;
         let id = id(name, policy.shape());
         let formers = Vec::new();
         let name = name.into();
@@ -87,13 +90,18 @@ impl FleetRule {
     /// that nobody asked about between a policy and its return is as if it had never gone.
     #[must_use]
     pub fn change(&self, policy: Policy, now: Tick) -> FleetRule {
+        self.becomes(policy, (Change::Quota, now))
+    }
+
+    /// The same where `policy` may be another part of the same quota.
+    pub(crate) fn becomes(&self, policy: Policy, (change, now): (Change, Tick)) -> FleetRule {
         let old = &*self.0;
         let id = id(&old.name, policy.shape());
         let mut formers = old.formers.clone();
         if id != old.id {
             formers.retain(|former| former.id != id);
             let (policy, id) = (old.policy, old.id);
-            formers.insert(0, Former { policy, id, ended_at: now });
+            formers.insert(0, Former { policy, id, ended_at: now, change });
             formers.truncate(FleetRule::FORMERS_MAX);
         }
         let (name, remembers_refusals) = (old.name.clone(), old.remembers_refusals);
@@ -112,7 +120,7 @@ impl FleetRule {
         let mut formers = present.formers.clone();
         let id = id(&present.name, policy.shape());
         if id != present.id && !formers.iter().any(|former| former.id == id) {
-            formers.push(Former { policy, id, ended_at: Tick::MAX });
+            formers.push(Former { policy, id, ended_at: Tick::MAX, change: Change::Quota });
             formers.truncate(FleetRule::FORMERS_MAX);
         }
         let (name, policy, id) = (present.name.clone(), present.policy, present.id);
@@ -141,6 +149,18 @@ impl FleetRule {
         }
         let now = now();
         self.0.formers.iter().rposition(|former| now < former.gone_at()).map_or(0, |last| last + 1)
+    }
+
+    /// How many of the cells of a receipt are given back, which may be from before a change.
+    pub(crate) fn worth(&self, receipt: &Receipt) -> u32 {
+        let since = |former: &&Former| charged_at(former, receipt) <= former.ended_at;
+        let count = self.0.formers.iter().take_while(since).count();
+        // A policy that came back is known by its last time only: the least of all counts.
+        let worth = |first: usize| {
+            let since = self.0.formers[..=first].iter().rev();
+            self.0.policy.worth(since.map(|it| (&it.policy, it.change)), receipt.cost())
+        };
+        (0..count).map(worth).min().unwrap_or(receipt.cost())
     }
 
     pub(crate) fn remembers_refusals(&self) -> bool {
@@ -174,6 +194,18 @@ impl FleetRule {
             name.extend_from_slice(text);
         }
         Place { name: name.into(), tag_at: prefix.len() + 1, id_at }
+    }
+}
+
+/// When a receipt was charged, at the earliest. That of a queue says when its slot ends, which is
+/// at most a burst later.
+fn charged_at(former: &Former, receipt: &Receipt) -> Tick {
+    match former.policy.kind() {
+        Kind::LeakyQueue => {
+            let burst = former.gone_at().since(former.ended_at);
+            Tick::from_micros(receipt.at().get().saturating_sub(burst.get()))
+        }
+        _ => receipt.at(),
     }
 }
 

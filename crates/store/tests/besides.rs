@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use tidegate_core::{Kind, Policy, Quota, Span, Tick};
+use tidegate_core::{Change, Kind, Policy, Quota, Span, Tick};
 use tidegate_store::{MemoryStore, Rule, Wanted};
 
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
@@ -21,7 +21,8 @@ fn day(kind: Kind, cells: u32) -> Policy {
 }
 
 fn put(store: &MemoryStore, policy: Policy, before: Option<&Rule>, besides: &Rule) -> Rule {
-    let wanted = Wanted { policy, before, besides: std::slice::from_ref(besides) };
+    let change = Change::Quota;
+    let wanted = Wanted { policy, before, change, besides: std::slice::from_ref(besides) };
     store.put(&[wanted], NOW).unwrap().remove(0)
 }
 

@@ -98,6 +98,33 @@ impl LineBucket {
         }
     }
 
+    /// `line`, which lived until `now` under `old`, another part of the same quota: as full as it
+    /// was, so it meets zero when it always would have.
+    ///
+    /// Above a burst if that was rounded down further than the rate: otherwise a key would have
+    /// something back whenever the part changes.
+    pub(crate) fn scale(&self, old: &LineBucket, line: Line, now: Tick) -> Line {
+        let owed = old.debt(line.zero_at, now);
+        let (old_tick, tick) = (u128::from(old.grains.tick()), u128::from(self.grains.tick()));
+        // Rounded up: a change of quota gives nothing away.
+        let part = (owed % old_tick * tick).div_ceil(old_tick);
+        let owed = (owed / old_tick).saturating_mul(tick).saturating_add(part);
+        if owed == 0 {
+            return Line::default();
+        }
+        let latest = self.grain_time::<u128>(Tick::MAX) + self.in_cells::<u128>(self.limit());
+        Line { zero_at: self.grain_time::<u128>(now).saturating_add(owed).min(latest) }
+    }
+
+    /// The cells that take as long to pay as `cells` of `old` did, rounded down; never more.
+    pub(crate) fn worth(&self, old: &LineBucket, cells: u32) -> u32 {
+        let grains: u128 = old.in_cells(cells);
+        let (old_tick, tick) = (u128::from(old.grains.tick()), u128::from(self.grains.tick()));
+        let whole = (grains / old_tick).saturating_mul(tick);
+        let now = whole.saturating_add(grains % old_tick * tick / old_tick);
+        u32::try_from(now / u128::from(self.grains.cell())).unwrap_or(cells).min(cells)
+    }
+
     /// Whether nothing is owed at `now`: what [`Algorithm::forget_at`] says, without dividing.
     pub(crate) fn is_fresh(&self, line: Line, now: Tick) -> bool {
         self.debt(line.zero_at, now) == 0
@@ -171,7 +198,8 @@ impl LineBucket {
         A::product(now.get(), self.grains.tick())
     }
 
-    /// Grains owed at `now`. More than a burst only where the clock has gone back.
+    /// Grains owed at `now`. More than a burst only where the clock has gone back, or as
+    /// [`LineBucket::scale`] says.
     #[inline]
     fn debt<A: Amount>(&self, zero_at: A, now: Tick) -> A {
         zero_at.less(self.grain_time(now))

@@ -12,7 +12,7 @@ mod without;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_core::{Policy, Tick};
+use tidegate_core::{Change, Policy, Tick};
 use tidegate_store::{Clock as _, MemoryStore, SystemClock};
 
 use self::counts::Counts;
@@ -134,8 +134,23 @@ impl Fleet {
     /// Every node has to be told. Until all are, those with the old policy and those with the new
     /// one count apart: at most what both allow together passes.
     pub fn change(&self, rule: &SharedRule, policy: Policy) -> Result<(), FleetChangeError> {
+        self.becomes(rule, policy, Change::Quota)
+    }
+
+    /// The same where `policy` is another part of the same quota: a bucket stays as full as it is;
+    /// see [`Policy::scale`].
+    pub fn scale(&self, rule: &SharedRule, policy: Policy) -> Result<(), FleetChangeError> {
+        self.becomes(rule, policy, Change::Part)
+    }
+
+    fn becomes(
+        &self,
+        rule: &SharedRule,
+        policy: Policy,
+        how: Change,
+    ) -> Result<(), FleetChangeError> {
         let now = Now { here: self.now(), in_redis: self.server_now() };
-        rule.change(&self.inner.local, policy, now)
+        rule.change(&self.inner.local, policy, (how, now))
     }
 
     /// Gives back all that was charged, as if it had never been asked; see

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick};
+use tidegate_core::{Change, Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick};
 use tidegate_store::{MemoryStore, Rule, TooManyRules};
 
 use crate::rule::FleetRule;
@@ -106,17 +106,21 @@ impl SharedRule {
         &self,
         local: &MemoryStore,
         policy: Policy,
-        now: Now,
+        (how, now): (Change, Now),
     ) -> Result<(), FleetChangeError> {
         let share = share(&policy, self.0.without).map_err(FleetChangeError::Quota)?;
         let mut present = self.0.present.write().unwrap_or_else(PoisonError::into_inner);
         let change = |old: &Rule| {
-            let changed = local.swing(old, share, now.here).map_err(FleetChangeError::TooMany);
+            let changed =
+                local.swing(old, share, (how, now.here)).map_err(FleetChangeError::TooMany);
             changed.map(Arc::new)
         };
         let (local, owed) = (change(&present.local)?, change(&present.owed)?);
-        *present =
-            Arc::new(Present { rule: present.rule.change(policy, now.in_redis), local, owed });
+        *present = Arc::new(Present {
+            rule: present.rule.becomes(policy, (how, now.in_redis)),
+            local,
+            owed,
+        });
         Ok(())
     }
 }

@@ -75,7 +75,7 @@ fn carried(limit: &Limit, from: usize, mut state: State, judged: Tick) -> State 
     for place in (0..=from).rev() {
         let old = &formers[place];
         let next = place.checked_sub(1).map_or(limit.rule.policy(), |place| &formers[place].policy);
-        next.carry(&old.policy, &mut state, old.ended_at.min(judged));
+        old.change.carry((&old.policy, next), &mut state, old.ended_at.min(judged));
     }
     state
 }

@@ -146,7 +146,8 @@ impl RedisStore {
         Ok(judged.into_first().decision)
     }
 
-    /// Gives back what was charged: never above full, never into another window.
+    /// Gives back what was charged: never above full, never into another window. Where less of the
+    /// quota is given out since, it is what the cells are worth now.
     ///
     /// Whatever comes of it, the receipt is used up: what may have been given back is never given
     /// back again.
@@ -156,7 +157,7 @@ impl RedisStore {
         key: &FleetKey,
         receipt: Receipt,
     ) -> Result<(), StoreError> {
-        let charge = FleetCharge { rule, key, cost: receipt.cost() };
+        let charge = FleetCharge { rule, key, cost: rule.worth(&receipt) };
         let deadline = self.deadline();
         self.change(Does::Refund { at: receipt.at() }, charge, deadline).await.map(drop)
     }

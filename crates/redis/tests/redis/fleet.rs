@@ -255,6 +255,39 @@ async fn what_is_given_back_after_a_change_is_not_lost() {
     assert_eq!(looks(&fleet, &[&flights], &ada).await, [2]);
 }
 
+/// Less of a quota is given out for a while: whoever asks meanwhile gets nothing back.
+#[tokio::test]
+async fn a_bucket_stays_as_full_as_it_is_when_a_part_is_given_out() {
+    let (_server, fleet, _clock) = still_fleet().await;
+    let ada = key("ada");
+    let rule = bucket(&fleet, "r", 160, LOCAL);
+    let part = |sixteenths| {
+        let quota = rule.policy().grains().map(|it| (it.tick(), it.cell())).unwrap();
+        let cells = u32::try_from(quota.0).unwrap() * sixteenths;
+        let part = Quota::new(cells, Span::from_micros(quota.1 * 16)).burst(10 * sixteenths);
+        Policy::new(Kind::TokenBucket, part).unwrap()
+    };
+    let [whole, half, least] = [16, 8, 1].map(part);
+    assert_eq!(whole, rule.policy());
+    let mut receipts = fleet.decide(&[charge(&rule, &ada, 160)]).await.receipts;
+    fleet.scale(&rule, half).unwrap();
+    assert_eq!(looks(&fleet, &[&rule], &ada).await, [0]);
+    fleet.refund(receipts.take_cells(0, 32)).await.unwrap();
+    assert_eq!(looks(&fleet, &[&rule], &ada).await, [16], "each is worth a half");
+    fleet.scale(&rule, least).unwrap();
+    assert_eq!(looks(&fleet, &[&rule], &ada).await, [2]);
+    fleet.refund(receipts.take_cells(0, 16)).await.unwrap();
+    assert_eq!(looks(&fleet, &[&rule], &ada).await, [3]);
+    fleet.scale(&rule, whole).unwrap();
+    assert_eq!(looks(&fleet, &[&rule], &ada).await, [48]);
+    fleet.refund(receipts.take_cells(0, 2)).await.unwrap();
+    assert_eq!(looks(&fleet, &[&rule], &ada).await, [50], "that is over");
+    fleet.scale(&rule, half).unwrap();
+    fleet.refund(receipts.take_cells(0, 20)).await.unwrap();
+    let left = looks(&fleet, &[&rule], &ada).await[0];
+    assert!(left <= 35, "which part it was before is not known any more: {left}");
+}
+
 /// This node counts its share by its own clock, and the server's may be another.
 #[tokio::test]
 async fn a_change_keeps_what_the_share_has_counted() {

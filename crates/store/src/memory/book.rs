@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use tidegate_core::{Policy, State, Tick};
+use tidegate_core::{Change, Policy, State, Tick};
 
 use super::rule::{Life, Lineage, Rule, RuleId};
 use crate::sync::{PoisonError, RwLock};
@@ -34,6 +34,8 @@ pub struct Wanted<'a> {
     pub policy: Policy,
     /// What it was until now: what was consumed is kept.
     pub before: Option<&'a Rule>,
+    /// How it becomes what is wanted.
+    pub change: Change,
     /// Other rules that its keys had until now, which may go on: of what a key has consumed under
     /// them and under this one, the most counts. It is looked up when the key is first asked about,
     /// as long as somebody holds those rules.
@@ -47,9 +49,14 @@ impl Book {
         Some(self.begin(first))
     }
 
-    /// Changes the policy of `rule` from `now` on, and writes down what it has become; `None` if
+    /// Changes the policy of `rule` from a tick on, and writes down what it has become; `None` if
     /// there is no id left, or its past is too long.
-    pub(super) fn change(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Option<Rule> {
+    pub(super) fn change(
+        &mut self,
+        rule: &Rule,
+        policy: Policy,
+        how: (Change, Tick),
+    ) -> Option<Rule> {
         let rule = present(rule);
         if rule.policy == policy {
             return Some(rule);
@@ -58,18 +65,23 @@ impl Book {
             return None;
         }
         let id = self.unused_id()?;
-        self.succeed(&rule, Rule::new(id, policy), now)
+        self.succeed(&rule, Rule::new(id, policy), how)
     }
 
     /// The same for a quota that comes and goes: a policy that the rule has had goes on by its id,
     /// so that no number of changes uses up ids.
-    pub(super) fn swing(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Option<Rule> {
+    pub(super) fn swing(
+        &mut self,
+        rule: &Rule,
+        policy: Policy,
+        how: (Change, Tick),
+    ) -> Option<Rule> {
         let rule = present(rule);
         let had = rule.ids().find(|&id| id != rule.id && rule.policy_of(id) == Some(policy));
         // Keys that were asked about when it had that id may have to be looked up elsewhere since.
         match had.filter(|_| rule.policy != policy && rule.origins.is_none()) {
-            Some(id) => self.succeed(&rule, Rule::new(id, policy), now),
-            None => self.change(&rule, policy, now),
+            Some(id) => self.succeed(&rule, Rule::new(id, policy), how),
+            None => self.change(&rule, policy, how),
         }
     }
 
@@ -79,7 +91,7 @@ impl Book {
             return self.put_besides(wanted, now);
         }
         match wanted.before {
-            Some(before) => self.swing(before, wanted.policy, now),
+            Some(before) => self.swing(before, wanted.policy, (wanted.change, now)),
             None => self.add(wanted.policy),
         }
     }
@@ -94,7 +106,7 @@ impl Book {
         let mut next = Rule::new(self.unused_id()?, wanted.policy);
         next.origins = before.as_ref().unwrap_or(&next).origins_with(wanted.besides, now);
         let made = match before {
-            Some(before) => self.succeed(&before, next, now)?,
+            Some(before) => self.succeed(&before, next, (wanted.change, now))?,
             None => self.begin(next),
         };
         let lineages = wanted.besides.iter().filter_map(|source| source.lineage.as_ref());
@@ -177,9 +189,9 @@ impl Book {
     }
 
     /// Makes `next` what `rule` has become, for all who hold it.
-    fn succeed(&mut self, rule: &Rule, next: Rule, now: Tick) -> Option<Rule> {
+    fn succeed(&mut self, rule: &Rule, next: Rule, how: (Change, Tick)) -> Option<Rule> {
         let lineage = rule.lineage.clone()?;
-        let next = rule.becomes(next, now);
+        let next = rule.becomes(next, how);
         self.write_down(&next, &lineage);
         if let Some(entry) = self.entries.get_mut(usize::from(rule.id) - 1) {
             entry.is_present = false;

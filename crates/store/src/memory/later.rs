@@ -10,16 +10,19 @@ use super::tag::Tag;
 use crate::key::Key;
 
 impl MemoryStore {
-    /// Gives back what was charged: never above full, never into another window.
+    /// Gives back what was charged: never above full, never into another window. Where less of the
+    /// quota is given out since, it is what the cells are worth now.
     ///
     /// A permit is given back under rules that have split off from this one since, too.
+    #[expect(clippy::needless_pass_by_value, reason = "a receipt is good for once")]
     pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) {
-        let (at, cost, mut receipt) = (receipt.at(), receipt.cost(), Some(receipt));
+        let (at, cost) = (receipt.at(), receipt.cost());
         self.with_shard(rule, key, |_, shard, present, tag| {
             for held in self.holders(shard, rule, present, tag) {
                 shard.refund(&held, tag.under(held.id), now, Receipt::new(at, cost));
             }
-            (receipt.take().map(|receipt| shard.refund(present, tag, now, receipt)), None)
+            let receipt = Receipt::new(at, present.worth(rule, cost));
+            (shard.refund(present, tag, now, receipt), None)
         });
     }
 

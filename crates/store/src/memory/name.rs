@@ -7,7 +7,7 @@
 use std::ops::DerefMut;
 use std::sync::Arc;
 
-use tidegate_core::{Policy, State, Tick};
+use tidegate_core::{Change, Policy, State, Tick};
 
 use super::MemoryStore;
 use super::book::{Book, Wanted, read};
@@ -28,7 +28,7 @@ impl MemoryStore {
     /// at a time, once in a few hundred changes. Whoever still asks by the old rule is answered by
     /// the new one.
     pub fn change(&self, rule: &Rule, policy: Policy, now: Tick) -> Result<Rule, TooManyRules> {
-        self.named(|book| book.change(rule, policy, now))
+        self.named(|book| book.change(rule, policy, (Change::Quota, now)))
     }
 
     /// The same for a quota that comes and goes, such as one that follows the load. A rule with a
@@ -36,8 +36,13 @@ impl MemoryStore {
     ///
     /// For a key that nobody asked about between a policy and its return, it is as if that had
     /// never gone.
-    pub fn swing(&self, rule: &Rule, policy: Policy, now: Tick) -> Result<Rule, TooManyRules> {
-        self.named(|book| book.swing(rule, policy, now))
+    pub fn swing(
+        &self,
+        rule: &Rule,
+        policy: Policy,
+        (change, now): (Change, Tick),
+    ) -> Result<Rule, TooManyRules> {
+        self.named(|book| book.swing(rule, policy, (change, now)))
     }
 
     /// All rules that are wanted, in their order; those that were something before are changed as

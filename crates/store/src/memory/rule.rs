@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use tidegate_core::{Policy, State, Tick};
+use tidegate_core::{Change, Policy, State, Tick};
 
 use super::origin::Origin;
 use crate::sync::{AtomicBool, Ordering, PoisonError, RwLock};
@@ -54,6 +54,8 @@ pub(super) struct Before {
     id: RuleId,
     pub(super) policy: Policy,
     pub(super) until: Tick,
+    /// How it became what it was next.
+    change: Change,
     life: Arc<Life>,
 }
 
@@ -109,8 +111,18 @@ impl Rule {
         for index in (0..=start).rev() {
             let old = &before[index];
             let new = index.checked_sub(1).map_or(&self.policy, |next| &before[next].policy);
-            new.carry(&old.policy, state, old.until);
+            old.change.carry((&old.policy, new), state, old.until);
         }
+    }
+
+    /// How many of `cells` that were charged by `old`, which is this rule by now, are given back.
+    pub(super) fn worth(&self, old: &Rule, cells: u32) -> u32 {
+        let before = self.before.as_deref().unwrap_or_default();
+        let start = before.iter().position(|before| before.id == old.id);
+        let Some(start) = start.filter(|_| !Arc::ptr_eq(&self.life, &old.life)) else {
+            return cells;
+        };
+        self.policy.worth(before[..=start].iter().rev().map(|it| (&it.policy, it.change)), cells)
     }
 
     /// Whether the rule has become another one.
@@ -137,9 +149,9 @@ impl Rule {
     }
 
     /// Makes `next` what this rule becomes from `now` on.
-    pub(super) fn becomes(&self, mut next: Rule, now: Tick) -> Rule {
+    pub(super) fn becomes(&self, mut next: Rule, (change, now): (Change, Tick)) -> Rule {
         let (id, policy, life) = (self.id, self.policy, Arc::clone(&self.life));
-        let old = Before { id, policy, until: now, life };
+        let old = Before { id, policy, until: now, change, life };
         let others = self.before().filter(|before| before.id != next.id).cloned();
         let before: Arc<[Before]> = std::iter::once(old).chain(others).collect();
         for table in before.iter().map(|before| table_of(&before.policy)) {

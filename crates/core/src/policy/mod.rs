@@ -1,5 +1,7 @@
 //! The closed set of algorithms, for code that learns which one to run from a file.
 
+mod change;
+
 use crate::algorithm::{
     Algorithm, FixedWindow, Line, LineBucket, Log, LogLimit, Overflow, SlidingWindow, WindowCount,
     WindowPair,
@@ -9,6 +11,8 @@ use crate::kind::Kind;
 use crate::quota::{Grains, Quota, QuotaError};
 use crate::shape::Shape;
 use crate::tick::Tick;
+
+pub use self::change::Change;
 
 /// An algorithm with its quota, chosen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -276,29 +280,6 @@ impl Policy {
             }
             _ => return None,
         }))
-    }
-
-    /// Takes over a state that lived under `old` until `now`, with what was consumed.
-    ///
-    /// A raise grants the difference, never a fresh burst; a cut never goes below zero.
-    pub fn carry(&self, old: &Policy, state: &mut State, now: Tick) {
-        match (&self.rule, &old.rule, &mut state.0) {
-            (Rule::Line(new), Rule::Line(old), Memory::Line(line)) => {
-                *line = new.carry(old, *line, now);
-            }
-            // What has left under a shorter period does not come back under a longer one.
-            (Rule::Log(_), Rule::Log(old), Memory::Log(log)) => old.settle(log, now),
-            (Rule::FixedWindow(new), Rule::FixedWindow(old), Memory::FixedWindow(_))
-                if new.is_aligned_with(old) => {}
-            (Rule::SlidingWindow(new), Rule::SlidingWindow(old), Memory::SlidingWindow(_))
-                if new.per() == old.per() => {}
-            _ => {
-                let consumed = old.limit() - old.peek(state, now, 0).remaining;
-                *state = self.fresh();
-                self.peek(state, now, 0);
-                let _ = self.charge(state, now, consumed.min(self.limit()));
-            }
-        }
     }
 
     /// Bytes that `state` takes in a store: its words, and what a log keeps beside them.
