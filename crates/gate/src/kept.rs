@@ -122,7 +122,7 @@ impl<'a> KeptLimits<'a> {
         (rule, timed): (&Rule, &Timed),
         former: &Former,
         goes_on: Option<&Kept>,
-    ) -> Vec<tidegate_store::Rule> {
+    ) -> Vec<StoreRule> {
         let Some((before, (place, had))) = self.before.zip(self.rule_before(rule)) else {
             return Vec::new();
         };
@@ -130,13 +130,13 @@ impl<'a> KeptLimits<'a> {
         if former.is_own && goes_on.is_some_and(|kept| kept.in_force.is_some()) {
             return Vec::new();
         }
-        let mut besides: Vec<tidegate_store::Rule> = Vec::new();
+        let mut besides = Vec::new();
         let mut names: HashSet<&str> = goes_on.iter().map(|kept| &*kept.name).collect();
         for &variant in &former.variants {
             let policies = had.variants()[variant].policies();
             for (limit, like) in before.limits(place, variant).iter().zip(policies) {
                 if like.part() == timed.part() && names.insert(&limit.name) {
-                    besides.extend(limit.present_rule().here().cloned());
+                    besides.push(limit.present_rule());
                 }
             }
         }

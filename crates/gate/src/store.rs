@@ -40,8 +40,8 @@ pub(crate) struct Wanted<'k> {
     pub(crate) before: Option<&'k StoreRule>,
     /// How it becomes what is wanted.
     pub(crate) change: Change,
-    /// What its clients had besides, in this process: the most that was consumed counts.
-    pub(crate) besides: Vec<Rule>,
+    /// What its clients had besides: the most that was consumed counts, or in Redis the latest.
+    pub(crate) besides: Vec<StoreRule>,
 }
 
 /// Why a store cannot do what is wanted of it.
@@ -95,8 +95,8 @@ impl AnyStore {
         }
     }
 
-    /// All rules that are wanted, in their order. In this process there is room for all of them, or
-    /// nothing has happened.
+    /// All rules that are wanted, in their order. There is room for all of them, or nothing has
+    /// happened.
     pub(crate) fn put(
         &self,
         wanted: &[Wanted<'_>],
@@ -104,27 +104,19 @@ impl AnyStore {
     ) -> Result<Vec<StoreRule>, StoreFailure> {
         match self {
             #[cfg(feature = "redis")]
-            AnyStore::Fleet(_) => wanted.iter().map(|it| self.put_one(it, now)).collect(),
+            AnyStore::Fleet(fleet) => put_in_fleet(fleet, wanted),
             AnyStore::Here(store) => {
-                let here = wanted.iter().map(|it| tidegate_store::Wanted {
-                    policy: it.policy,
-                    before: it.before.and_then(StoreRule::here),
-                    change: it.change,
-                    besides: &it.besides,
-                });
+                let besides: Vec<Vec<Rule>> = wanted.iter().map(Wanted::besides_here).collect();
+                let here =
+                    wanted.iter().zip(&besides).map(|(it, besides)| tidegate_store::Wanted {
+                        policy: it.policy,
+                        before: it.before.and_then(StoreRule::here),
+                        change: it.change,
+                        besides,
+                    });
                 let made = store.put(&here.collect::<Vec<_>>(), now)?;
                 Ok(made.into_iter().map(StoreRule::Here).collect())
             }
-        }
-    }
-
-    #[cfg(feature = "redis")]
-    fn put_one(&self, wanted: &Wanted<'_>, now: Tick) -> Result<StoreRule, StoreFailure> {
-        match wanted.before {
-            Some(before) => {
-                self.becomes(before, (wanted.policy, wanted.without), (wanted.change, now))
-            }
-            None => self.rule(&wanted.name, wanted.policy, wanted.without),
         }
     }
 
@@ -136,42 +128,28 @@ impl AnyStore {
         without: WithoutStore,
         now: Tick,
     ) -> Result<StoreRule, StoreFailure> {
-        self.becomes(rule, (policy, without), (Change::Quota, now))
-    }
-
-    fn becomes(
-        &self,
-        rule: &StoreRule,
-        (policy, without): (Policy, WithoutStore),
-        (change, now): (Change, Tick),
-    ) -> Result<StoreRule, StoreFailure> {
         let _ = without;
         match (self, rule) {
-            // What it does without Redis belongs to a rule: to do something else it is another one,
-            // which was this one before.
             #[cfg(feature = "redis")]
-            (AnyStore::Fleet(fleet), StoreRule::Fleet(rule))
-                if rule.without() != to_fleet(without) =>
-            {
-                let next = fleet.store().rule(rule.name(), policy).formerly(rule.policy());
-                let made = fleet.rule_of(next, to_fleet(without));
-                made.map(StoreRule::Fleet).map_err(|error| StoreFailure(error.to_string().into()))
-            }
-            #[cfg(feature = "redis")]
-            (AnyStore::Fleet(fleet), StoreRule::Fleet(rule)) => {
-                let changed = match change {
-                    Change::Part => fleet.scale(rule, policy),
-                    Change::Quota => fleet.change(rule, policy),
-                };
-                changed.map_err(|error| StoreFailure(error.to_string().into()))?;
-                Ok(StoreRule::Fleet(rule.clone()))
+            (AnyStore::Fleet(fleet), StoreRule::Fleet(_)) => {
+                let (name, before, besides) = (String::new(), Some(rule), Vec::new());
+                let change = Change::Quota;
+                let wanted = Wanted { name, policy, without, before, change, besides };
+                let made = put_in_fleet(fleet, std::slice::from_ref(&wanted))?;
+                made.into_iter().next().ok_or_else(|| StoreFailure::new("no rule was made"))
             }
             (AnyStore::Here(store), StoreRule::Here(rule)) => {
-                Ok(StoreRule::Here(store.swing(rule, policy, (change, now))?))
+                Ok(StoreRule::Here(store.swing(rule, policy, (Change::Quota, now))?))
             }
             #[cfg(feature = "redis")]
             _ => Err(StoreFailure("a rule of another store".into())),
         }
+    }
+}
+
+impl Wanted<'_> {
+    fn besides_here(&self) -> Vec<Rule> {
+        self.besides.iter().filter_map(|it| it.here().cloned()).collect()
     }
 }
 
@@ -189,6 +167,36 @@ impl StoreRule {
             StoreRule::Here(rule) => Some(rule),
         }
     }
+
+    #[cfg(feature = "redis")]
+    fn shared(&self) -> Option<&tidegate_redis::SharedRule> {
+        match self {
+            StoreRule::Fleet(rule) => Some(rule),
+            StoreRule::Here(_) => None,
+        }
+    }
+}
+
+#[cfg(feature = "redis")]
+fn put_in_fleet(
+    fleet: &tidegate_redis::Fleet,
+    wanted: &[Wanted<'_>],
+) -> Result<Vec<StoreRule>, StoreFailure> {
+    use tidegate_redis::{SharedRule, WantedRule};
+
+    let besides = wanted.iter().map(|it| it.besides.iter().filter_map(StoreRule::shared).cloned());
+    let besides: Vec<Vec<SharedRule>> = besides.map(Iterator::collect).collect();
+    let wanted = wanted.iter().zip(&besides).map(|(it, besides)| WantedRule {
+        name: &it.name,
+        policy: it.policy,
+        without: to_fleet(it.without),
+        before: it.before.and_then(StoreRule::shared),
+        change: it.change,
+        besides,
+    });
+    let made = fleet.put(&wanted.collect::<Vec<_>>());
+    let made = made.map_err(|error| StoreFailure::new(error.to_string()))?;
+    Ok(made.into_iter().map(StoreRule::Fleet).collect())
 }
 
 #[cfg(feature = "redis")]

@@ -29,7 +29,7 @@ pub use crate::error::ConnectError;
 pub use crate::failure::StoreError;
 pub use crate::fleet::{
     Fleet, FleetChangeError, FleetCounts, FleetDecided, FleetReceipts, SharedCharge, SharedRule,
-    StoreStats, WithoutStore,
+    StoreStats, WantedRule, WithoutStore,
 };
 pub use crate::health::{Health, NodeHealth};
 pub use crate::key::{FleetKey, KeyPart, KeyText};

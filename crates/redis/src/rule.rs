@@ -36,6 +36,8 @@ pub(crate) struct Former {
     pub(crate) ended_at: Tick,
     /// How it became the next.
     pub(crate) change: Change,
+    /// Whether it is another rule's, under which keys of this one were counted before.
+    pub(crate) is_beside: bool,
 }
 
 impl Former {
@@ -101,7 +103,7 @@ impl FleetRule {
         if id != old.id {
             formers.retain(|former| former.id != id);
             let (policy, id) = (old.policy, old.id);
-            formers.insert(0, Former { policy, id, ended_at: now, change });
+            formers.insert(0, Former { policy, id, ended_at: now, change, is_beside: false });
             formers.truncate(FleetRule::FORMERS_MAX);
         }
         let (name, remembers_refusals) = (old.name.clone(), old.remembers_refusals);
@@ -120,11 +122,36 @@ impl FleetRule {
         let mut formers = present.formers.clone();
         let id = id(&present.name, policy.shape());
         if id != present.id && !formers.iter().any(|former| former.id == id) {
-            formers.push(Former { policy, id, ended_at: Tick::MAX, change: Change::Quota });
+            let (ended_at, change, is_beside) = (Tick::MAX, Change::Quota, false);
+            formers.push(Former { policy, id, ended_at, change, is_beside });
             formers.truncate(FleetRule::FORMERS_MAX);
         }
         let (name, policy, id) = (present.name.clone(), present.policy, present.id);
         let remembers_refusals = present.remembers_refusals;
+        FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
+    }
+
+    /// The same rule, whose keys were counted under `others` until `now`: what is found there is
+    /// carried over. With former policies, up to sixteen of them are looked for.
+    pub(crate) fn besides<'a>(
+        &self,
+        others: impl Iterator<Item = &'a FleetRule>,
+        now: Tick,
+    ) -> FleetRule {
+        let present = &*self.0;
+        let mut formers = present.formers.clone();
+        for Inner { policy, id, .. } in others.map(|other| &*other.0) {
+            if *id != present.id {
+                formers.retain(|former| former.id != *id);
+                let (change, is_beside) = (Change::Quota, true);
+                let (policy, id) = (*policy, *id);
+                formers.insert(0, Former { policy, id, ended_at: now, change, is_beside });
+            }
+        }
+        formers.truncate(FleetRule::FORMERS_MAX);
+        let Inner { name, policy, id, remembers_refusals, .. } = present;
+        let (name, policy, id) = (name.clone(), *policy, *id);
+        let remembers_refusals = *remembers_refusals;
         FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
     }
 
@@ -157,7 +184,7 @@ impl FleetRule {
         let count = self.0.formers.iter().take_while(since).count();
         // A policy that came back is known by its last time only: the least of all counts.
         let worth = |first: usize| {
-            let since = self.0.formers[..=first].iter().rev();
+            let since = self.0.formers[..=first].iter().rev().filter(|it| !it.is_beside);
             self.0.policy.worth(since.map(|it| (&it.policy, it.change)), receipt.cost())
         };
         (0..count).map(worth).min().unwrap_or(receipt.cost())

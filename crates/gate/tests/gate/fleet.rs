@@ -10,13 +10,11 @@ use tidegate_core::{Decision, Span, Verdict};
 use tidegate_gate::{Admission, By, Field, Gate, Sample};
 use tidegate_redis::{Fleet, RedisStore, Settings};
 use tidegate_sim::rng::Rng;
-use tidegate_store::{Clock, ManualClock};
+use tidegate_store::ManualClock;
 use tidegate_testbed::{Reply, Server};
 
+use crate::on_redis::{looks, node, passed};
 use crate::stand::{Answered, START, at, by, clock_at, counts, gate_at, left, replace, rules};
-
-/// Longer than any server of a test needs for anything.
-const LONG: Duration = Duration::from_secs(20);
 
 struct Stand {
     server: Server,
@@ -34,37 +32,6 @@ async fn still_at(seconds: u64, policy: &str) -> Stand {
     let clock = clock_at(seconds);
     let gate = node(&server, &clock, policy).await;
     Stand { server, gate, clock }
-}
-
-/// Another node on the same server.
-async fn node(server: &Server, clock: &Arc<ManualClock>, policy: &str) -> Gate {
-    let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
-    let judge = Arc::clone(clock) as Arc<dyn Clock>;
-    let store = builder.deadline(LONG).judged_by(Arc::clone(&judge)).connect().await.unwrap();
-    let builder = Gate::builder().rules(rules(policy)).fleet(Fleet::new(store));
-    builder.clock(judge).open().unwrap()
-}
-
-async fn passed(gate: &Gate, request: &Sample, asked: usize) -> usize {
-    let mut passed = 0;
-    for _ in 0..asked {
-        passed += usize::from(gate.admit(request).await.verdict().passes());
-    }
-    passed
-}
-
-/// What is left under each limit, which is given back at once.
-async fn looks(gate: &Gate, request: &Sample) -> Vec<u32> {
-    let mut admission = gate.admit(request).await;
-    assert!(!admission.by().is_fallback(), "by {}", admission.by());
-    let passes = admission.verdict().passes();
-    let left = admission.each().map(|answer| {
-        let taken = if passes && answer.decision.verdict.passes() { answer.cost } else { 0 };
-        answer.decision.remaining + taken
-    });
-    let left = left.collect();
-    admission.refund().await;
-    left
 }
 
 fn said(admission: &Admission) -> (Verdict, Vec<Decision>) {

@@ -3,7 +3,6 @@
 #![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Decision, Policy, Quota, Span, Verdict};
@@ -11,28 +10,10 @@ use tidegate_gate::{Admission, By, Gate, PlainCharge, PlainLimit, Request, Sampl
 use tidegate_gate::{Reason, WithoutStore};
 use tidegate_redis::{Fleet, RedisStore, Settings};
 use tidegate_sim::rng::Rng;
-use tidegate_store::{Clock, ManualClock};
 use tidegate_testbed::{Reply, Server};
 
+use crate::on_redis::{node, still};
 use crate::stand::{START, by, clock_at, gate_at, left, rules, to};
-
-/// Longer than any server of a test needs for anything.
-const LONG: Duration = Duration::from_secs(20);
-
-/// A gate on a server of its own, whose time stands still until a test moves it.
-async fn still(policy: &str) -> (Server, Gate, Arc<ManualClock>) {
-    let (server, clock) = (Server::start().unwrap(), clock_at(START));
-    let gate = node(&server, &clock, policy).await;
-    (server, gate, clock)
-}
-
-async fn node(server: &Server, clock: &Arc<ManualClock>, policy: &str) -> Gate {
-    let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
-    let judge = Arc::clone(clock) as Arc<dyn Clock>;
-    let store = builder.deadline(LONG).judged_by(Arc::clone(&judge)).connect().await.unwrap();
-    let builder = Gate::builder().rules(rules(policy)).fleet(Fleet::new(store));
-    builder.clock(judge).open().unwrap()
-}
 
 fn said(admission: &Admission) -> (Verdict, Reason, Vec<Decision>) {
     let each = admission.each().map(|answer| answer.decision);

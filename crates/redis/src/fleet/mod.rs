@@ -3,6 +3,7 @@
 mod counts;
 mod decided;
 mod judge;
+mod put;
 mod receipts;
 mod repay;
 mod rule;
@@ -20,9 +21,9 @@ pub use self::counts::FleetCounts;
 pub use self::decided::FleetDecided;
 pub(crate) use self::decided::{Decisions, in_one};
 use self::judge::Part;
+pub use self::put::WantedRule;
 pub use self::receipts::FleetReceipts;
 use self::repay::Repaying;
-use self::rule::Now;
 pub use self::rule::{FleetChangeError, SharedRule, WithoutStore};
 pub use self::stats::StoreStats;
 use crate::failure::StoreError;
@@ -134,23 +135,9 @@ impl Fleet {
     /// Every node has to be told. Until all are, those with the old policy and those with the new
     /// one count apart: at most what both allow together passes.
     pub fn change(&self, rule: &SharedRule, policy: Policy) -> Result<(), FleetChangeError> {
-        self.becomes(rule, policy, Change::Quota)
-    }
-
-    /// The same where `policy` is another part of the same quota: a bucket stays as full as it is;
-    /// see [`Policy::scale`].
-    pub fn scale(&self, rule: &SharedRule, policy: Policy) -> Result<(), FleetChangeError> {
-        self.becomes(rule, policy, Change::Part)
-    }
-
-    fn becomes(
-        &self,
-        rule: &SharedRule,
-        policy: Policy,
-        how: Change,
-    ) -> Result<(), FleetChangeError> {
-        let now = Now { here: self.now(), in_redis: self.server_now() };
-        rule.change(&self.inner.local, policy, (how, now))
+        let (name, without, change) = (rule.name(), rule.without(), Change::Quota);
+        let before = Some(rule);
+        self.put(&[WantedRule { name, policy, without, before, change, besides: &[] }]).map(drop)
     }
 
     /// Gives back all that was charged, as if it had never been asked; see

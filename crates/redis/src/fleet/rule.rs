@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Change, Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick};
+use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick};
 use tidegate_store::{MemoryStore, Rule, TooManyRules};
 
 use crate::rule::FleetRule;
@@ -65,9 +65,13 @@ impl SharedRule {
     ) -> Result<SharedRule, FleetChangeError> {
         let share = share(rule.policy(), without).map_err(FleetChangeError::Quota)?;
         let counts = || local.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany);
-        let (name, local, owed) = (rule.name().into(), counts()?, counts()?);
-        let present = RwLock::new(Arc::new(Present { rule, local, owed }));
-        Ok(SharedRule(Arc::new(Inner { number, name, without, present })))
+        let (local, owed) = (counts()?, counts()?);
+        Ok(SharedRule::of(Present { rule, local, owed }, number, without))
+    }
+
+    pub(super) fn of(present: Present, number: u64, without: WithoutStore) -> SharedRule {
+        let (name, present) = (present.rule.name().into(), RwLock::new(Arc::new(present)));
+        SharedRule(Arc::new(Inner { number, name, without, present }))
     }
 
     /// The rule's name.
@@ -102,26 +106,8 @@ impl SharedRule {
         Arc::clone(&self.0.present.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn change(
-        &self,
-        local: &MemoryStore,
-        policy: Policy,
-        (how, now): (Change, Now),
-    ) -> Result<(), FleetChangeError> {
-        let share = share(&policy, self.0.without).map_err(FleetChangeError::Quota)?;
-        let mut present = self.0.present.write().unwrap_or_else(PoisonError::into_inner);
-        let change = |old: &Rule| {
-            let changed =
-                local.swing(old, share, (how, now.here)).map_err(FleetChangeError::TooMany);
-            changed.map(Arc::new)
-        };
-        let (local, owed) = (change(&present.local)?, change(&present.owed)?);
-        *present = Arc::new(Present {
-            rule: present.rule.becomes(policy, (how, now.in_redis)),
-            local,
-            owed,
-        });
-        Ok(())
+    pub(super) fn set(&self, present: Present) {
+        *self.0.present.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(present);
     }
 }
 

@@ -71,11 +71,12 @@ impl RedisStore {
 
 /// A state of the former policy number `from`, carried through all that came after it.
 fn carried(limit: &Limit, from: usize, mut state: State, judged: Tick) -> State {
-    let formers = limit.formers();
-    for place in (0..=from).rev() {
-        let old = &formers[place];
-        let next = place.checked_sub(1).map_or(limit.rule.policy(), |place| &formers[place].policy);
-        old.change.carry((&old.policy, next), &mut state, old.ended_at.min(judged));
+    let formers = &limit.formers()[..=from];
+    let mut old = &formers[from];
+    for next in formers[..from].iter().rev().filter(|former| !former.is_beside) {
+        old.change.carry((&old.policy, &next.policy), &mut state, old.ended_at.min(judged));
+        old = next;
     }
+    old.change.carry((&old.policy, limit.rule.policy()), &mut state, old.ended_at.min(judged));
     state
 }

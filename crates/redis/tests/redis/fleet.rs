@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_core::{Kind, Policy, Quota, Span, Verdict};
-use tidegate_redis::{By, Fleet, FleetDecided, FleetKey, SharedCharge, SharedRule, WithoutStore};
+use tidegate_core::{Change, Kind, Policy, Quota, Span, Verdict};
+use tidegate_redis::{
+    By, Fleet, FleetDecided, FleetKey, SharedCharge, SharedRule, WantedRule, WithoutStore,
+};
 use tidegate_store::ManualClock;
 use tidegate_testbed::Server;
 
@@ -268,21 +270,27 @@ async fn a_bucket_stays_as_full_as_it_is_when_a_part_is_given_out() {
         Policy::new(Kind::TokenBucket, part).unwrap()
     };
     let [whole, half, least] = [16, 8, 1].map(part);
+    let scale = |policy| {
+        let (name, without, before) = (rule.name(), rule.without(), Some(&rule));
+        let change = Change::Part;
+        let wanted = WantedRule { name, policy, without, before, change, besides: &[] };
+        fleet.put(&[wanted]).unwrap()
+    };
     assert_eq!(whole, rule.policy());
     let mut receipts = fleet.decide(&[charge(&rule, &ada, 160)]).await.receipts;
-    fleet.scale(&rule, half).unwrap();
+    scale(half);
     assert_eq!(looks(&fleet, &[&rule], &ada).await, [0]);
     fleet.refund(receipts.take_cells(0, 32)).await.unwrap();
     assert_eq!(looks(&fleet, &[&rule], &ada).await, [16], "each is worth a half");
-    fleet.scale(&rule, least).unwrap();
+    scale(least);
     assert_eq!(looks(&fleet, &[&rule], &ada).await, [2]);
     fleet.refund(receipts.take_cells(0, 16)).await.unwrap();
     assert_eq!(looks(&fleet, &[&rule], &ada).await, [3]);
-    fleet.scale(&rule, whole).unwrap();
+    scale(whole);
     assert_eq!(looks(&fleet, &[&rule], &ada).await, [48]);
     fleet.refund(receipts.take_cells(0, 2)).await.unwrap();
     assert_eq!(looks(&fleet, &[&rule], &ada).await, [50], "that is over");
-    fleet.scale(&rule, half).unwrap();
+    scale(half);
     fleet.refund(receipts.take_cells(0, 20)).await.unwrap();
     let left = looks(&fleet, &[&rule], &ada).await[0];
     assert!(left <= 35, "which part it was before is not known any more: {left}");

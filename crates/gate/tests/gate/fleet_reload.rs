@@ -1,0 +1,130 @@
+//! Reloads with states in Redis: whoever has consumed something has consumed it.
+
+#![cfg(feature = "redis")]
+
+use tidegate_core::{Policy, Quota, Span};
+use tidegate_gate::Gate;
+use tidegate_redis::Fleet;
+use tidegate_store::MemoryStore;
+use tidegate_testbed::Server;
+
+use crate::on_redis::{looks, node, passed, still, store};
+use crate::stand::{START, by, clock_at, replace, rules};
+
+const ALGORITHMS: [&str; 4] = ["token-bucket", "fixed-window", "sliding-window", "sliding-log"];
+
+fn policy(algorithm: &str, rest: &str) -> String {
+    format!(
+        "tiers: {{ header: x-tier, default: free, names: [free, pro, gold] }}\n\
+         identify: {{ client: [header:x-api-key] }}\n\
+         rules: [{{ name: r, key: client, algorithm: {algorithm}, {rest} }}]"
+    )
+}
+
+/// As in this process, but for keys of which two tiers know something: there the latest counts.
+#[tokio::test]
+async fn tiers_that_split_off_or_become_one_keep_what_was_consumed() {
+    for algorithm in ALGORITHMS {
+        let policy = |limits: &str| policy(algorithm, &format!("limit: {limits}"));
+        let of = |tier: &str, key: &str| by(key).with_header("x-tier", tier);
+        let (server, gate, clock) = still(&policy("100/h")).await;
+        let other = node(&server, &clock, &policy("100/h")).await;
+        assert_eq!(passed(&gate, &of("pro", "ada"), 90).await, 90);
+        assert_eq!(passed(&gate, &of("gold", "bob"), 90).await, 90);
+        // One limit becomes one for each tier; each node is told in its turn.
+        for node in [&gate, &other] {
+            replace(node, &policy("{ free: 100/h, pro: 100/h }"));
+            assert_eq!(looks(node, &of("pro", "ada")).await, [10], "{algorithm}");
+            assert_eq!(looks(node, &of("gold", "bob")).await, [10], "{algorithm}");
+            assert_eq!(looks(node, &of("pro", "new")).await, [100], "{algorithm}");
+        }
+        // A tier that had the default's gets its own.
+        for node in [&gate, &other] {
+            replace(node, &policy("{ free: 100/h, pro: 100/h, gold: 200/h }"));
+            assert_eq!(looks(node, &of("gold", "bob")).await, [110], "{algorithm}");
+            assert_eq!(looks(node, &of("gold", "new")).await, [200], "{algorithm}");
+        }
+        // All become one again.
+        assert_eq!(passed(&gate, &of("pro", "ada"), 5).await, 5);
+        assert_eq!(passed(&gate, &of("gold", "bob"), 9).await, 9);
+        assert_eq!(passed(&gate, &of("free", "cyd"), 7).await, 7);
+        for cells in [100, 101] {
+            replace(&gate, &policy(&format!("{cells}/h")));
+            for (key, left) in [("ada", 5), ("bob", 1), ("cyd", 93)] {
+                let left = left + cells - 100;
+                assert_eq!(looks(&gate, &of("pro", key)).await, [left], "{algorithm}: {key}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn tiers_that_become_one_are_not_mixed_up() {
+    let policy = |limits: &str| policy("token-bucket", &format!("limit: {limits}"));
+    let of = |tier: &str, key: &str| by(key).with_header("x-tier", tier);
+    let (_server, gate, _clock) = still(&policy("{ free: 5/h, pro: 90/h, gold: 7/h }")).await;
+    assert_eq!(passed(&gate, &of("pro", "ada"), 50).await, 50);
+    assert_eq!(passed(&gate, &of("gold", "bob"), 6).await, 6);
+    replace(&gate, &policy("100/h"));
+    assert_eq!(looks(&gate, &of("pro", "ada")).await, [50]);
+    assert_eq!(looks(&gate, &of("pro", "bob")).await, [94]);
+}
+
+#[tokio::test]
+async fn an_override_does_not_grant_a_fresh_burst() {
+    for algorithm in ALGORITHMS {
+        let of = |rest: &str| policy(algorithm, &format!("limit: 100/min{rest}"));
+        let (_server, gate, clock) = still(&of("")).await;
+        assert_eq!(passed(&gate, &by("acme"), 80).await, 80);
+        assert_eq!(passed(&gate, &by("bob"), 30).await, 30);
+        for _ in 0..2 {
+            replace(&gate, &of(", overrides: { acme: 5000/min }"));
+            assert_eq!(looks(&gate, &by("acme")).await, [4_920], "{algorithm}: the difference");
+            assert_eq!(looks(&gate, &by("bob")).await, [70], "{algorithm}");
+        }
+        replace(&gate, &of(", overrides: { acme: 4000/min, bob: 20/min }"));
+        assert_eq!(looks(&gate, &by("acme")).await, [3_920], "{algorithm}");
+        assert_eq!(passed(&gate, &by("bob"), 1).await, 0, "{algorithm}: never below zero");
+        // Gone again: what was consumed meanwhile counts, as far as there is room.
+        assert_eq!(passed(&gate, &by("acme"), 10).await, 10);
+        replace(&gate, &of(", overrides: { bob: 20/min }"));
+        let room = passed(&gate, &by("acme"), 200).await;
+        assert!(room <= 10, "{algorithm}: {room}");
+        clock.advance(Span::from_secs(300));
+        assert_eq!(looks(&gate, &by("acme")).await, [100], "{algorithm}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_rule_does_without_redis_can_change_under_way() {
+    let of = |word: &str| format!("rules: [{{ name: r, limit: 10/h, on_store_error: {word} }}]");
+    let (_server, gate, _clock) = still(&of("open")).await;
+    assert_eq!(passed(&gate, &by("a"), 4).await, 4);
+    for word in ["closed", "local", "open"] {
+        replace(&gate, &of(word));
+        assert_eq!(looks(&gate, &by("a")).await, [6], "{word}");
+    }
+    replace(&gate, &of("closed").replace("10/h", "20/h"));
+    assert_eq!(looks(&gate, &by("a")).await, [16]);
+}
+
+#[tokio::test]
+async fn a_policy_that_there_is_no_room_for_changes_nothing() {
+    let policy = |rules: usize, cells: u32| {
+        let rule = |number| format!("{{ name: r{number}, limit: {cells}/day }}");
+        format!("rules: [{}]", (0..rules).map(rule).collect::<Vec<_>>().join(", "))
+    };
+    let (server, clock, local) = (Server::start().unwrap(), clock_at(START), MemoryStore::new());
+    // Each takes two names: by which it decides without Redis, and what it owes then.
+    let other = Policy::token_bucket(Quota::per_day(1)).unwrap();
+    let _others: Vec<_> = (0..65_510).map(|_| local.rule(other).unwrap()).collect();
+    let fleet = Fleet::with_local(store(&server, &clock).await, local);
+    let builder = Gate::builder().rules(rules(&policy(8, 10))).fleet(fleet);
+    let gate = builder.clock(clock).open().unwrap();
+    assert_eq!(passed(&gate, &by("a"), 4).await, 4);
+    let refused = gate.replace(rules(&policy(16, 99))).unwrap_err().to_string();
+    assert!(refused.contains("at most 65,535 rules"), "{refused}");
+    assert_eq!(looks(&gate, &by("a")).await, [6; 8]);
+    replace(&gate, &policy(9, 12));
+    assert_eq!(looks(&gate, &by("a")).await, [8, 8, 8, 8, 8, 8, 8, 8, 12]);
+}

@@ -1,0 +1,104 @@
+//! Many rules at once: all of them are as wanted, or nothing has happened.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidegate_core::{Change, Policy};
+use tidegate_store::Rule;
+
+use super::Fleet;
+use super::rule::{FleetChangeError, Now, Present, SharedRule, WithoutStore, share};
+use crate::rule::FleetRule;
+
+/// A rule that is wanted of a [`Fleet`]: a new one, or what another becomes.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedRule<'a> {
+    /// The name of a new one.
+    pub name: &'a str,
+    /// What it is from now on.
+    pub policy: Policy,
+    /// What it does without Redis.
+    pub without: WithoutStore,
+    /// What it was until now: what was consumed is kept.
+    pub before: Option<&'a SharedRule>,
+    /// How it becomes what is wanted.
+    pub change: Change,
+    /// Other rules that its keys had until now, and have no more. What a key has consumed under one
+    /// of them counts here from its first request on; the latest of them, if there are several.
+    pub besides: &'a [SharedRule],
+}
+
+/// How a rule counts in this process, until now.
+struct Counted {
+    present: Option<Arc<Present>>,
+    besides: Vec<Rule>,
+}
+
+impl Fleet {
+    /// All rules that are wanted, in their order. If there is no room for all of them, or one is
+    /// impossible, nothing has happened. Every node has to be told, as of a [`Fleet::change`].
+    pub fn put(&self, wanted: &[WantedRule<'_>]) -> Result<Vec<SharedRule>, FleetChangeError> {
+        let now = Now { here: self.now(), in_redis: self.server_now() };
+        let shares: Result<Vec<Policy>, _> =
+            wanted.iter().map(|it| share(&it.policy, it.without)).collect();
+        let shares = shares.map_err(FleetChangeError::Quota)?;
+        let counted: Vec<Counted> = wanted.iter().map(Counted::of).collect();
+        let here = wanted.iter().zip(&shares).zip(&counted);
+        let here: Vec<_> =
+            here.flat_map(|((it, share), at)| at.wanted(*share, it.change)).collect();
+        let made = self.inner.local.put(&here, now.here).map_err(FleetChangeError::TooMany)?;
+        let mut made = made.into_iter().map(Arc::new);
+        let mut rules = Vec::with_capacity(wanted.len());
+        while let (Some(local), Some(owed)) = (made.next(), made.next()) {
+            let wanted = &wanted[rules.len()];
+            let rule = self.rule_in_redis(wanted, now);
+            rules.push(self.shared(wanted, Present { rule, local, owed }));
+        }
+        Ok(rules)
+    }
+
+    fn rule_in_redis(&self, wanted: &WantedRule<'_>, now: Now) -> FleetRule {
+        let WantedRule { policy, change, .. } = *wanted;
+        let rule = match wanted.before {
+            Some(before) => before.present().rule.becomes(policy, (change, now.in_redis)),
+            None => self.inner.store.rule(wanted.name, policy),
+        };
+        let besides: Vec<_> = wanted.besides.iter().map(SharedRule::present).collect();
+        rule.besides(besides.iter().map(|it| &it.rule), now.in_redis)
+    }
+
+    /// What a rule does without Redis belongs to it: to do something else it is another one.
+    fn shared(&self, wanted: &WantedRule<'_>, present: Present) -> SharedRule {
+        let Some(rule) = goes_on(wanted) else {
+            let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
+            return SharedRule::of(present, number, wanted.without);
+        };
+        rule.set(present);
+        rule.clone()
+    }
+}
+
+impl Counted {
+    fn of(wanted: &WantedRule<'_>) -> Counted {
+        let besides = wanted.besides.iter().map(|rule| Rule::clone(&rule.present().local));
+        Counted { present: goes_on(wanted).map(SharedRule::present), besides: besides.collect() }
+    }
+
+    /// By which it decides without Redis, and what it owes to Redis then.
+    fn wanted(&self, policy: Policy, change: Change) -> [tidegate_store::Wanted<'_>; 2] {
+        let [local, owed] = match &self.present {
+            Some(present) => [Some(&*present.local), Some(&*present.owed)],
+            None => [None; 2],
+        };
+        let besides = &self.besides;
+        [
+            tidegate_store::Wanted { policy, before: local, change, besides },
+            tidegate_store::Wanted { policy, before: owed, change, besides: &[] },
+        ]
+    }
+}
+
+/// The rule that stays what it is, with another policy.
+fn goes_on<'a>(wanted: &WantedRule<'a>) -> Option<&'a SharedRule> {
+    wanted.before.filter(|before| before.without() == wanted.without)
+}
