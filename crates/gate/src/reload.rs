@@ -110,6 +110,12 @@ impl Watch {
         Watch::begin(path, read, put, told, || ())
     }
 
+    /// Whether what is at `path` can be read again: what came out of a pipe is gone, and to open
+    /// it once more is to wait for whoever writes to it.
+    pub fn can_be_of(path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|found| found.is_file() || found.is_dir())
+    }
+
     /// The same; `each` is called whenever it looks.
     fn begin<T>(
         path: &Path,
@@ -118,6 +124,10 @@ impl Watch {
         told: impl Fn(&Reloaded) + Send + 'static,
         each: impl Fn() + Send + 'static,
     ) -> std::io::Result<Watch> {
+        if path.exists() && !Watch::can_be_of(path) {
+            let message = "it is a pipe or a device, and only a file or a folder can be watched";
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
+        }
         let stop = Arc::new(Stop::default());
         let asked = Arc::new(AtomicBool::new(false));
         #[cfg(unix)]

@@ -251,3 +251,16 @@ fn a_key_file_that_comes_after_the_policy() {
     folder.write("secret.txt", "a secret that is long enough for anybody");
     watched.becomes("key file came later", &["with-key"]);
 }
+
+/// To open it again would be to wait for somebody who writes to it.
+#[test]
+fn a_pipe_is_not_watched() {
+    let folder = Folder::new();
+    let (file, pipe) = (folder.write("policy.yaml", &policy("a")), folder.join("pipe"));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let gate = Gate::from_file(&file).unwrap();
+    let refused = gate.watch(&pipe, |_| ()).unwrap_err().to_string();
+    assert_eq!(refused, "it is a pipe or a device, and only a file or a folder can be watched");
+    assert_eq!(gate.rules().rules()[0].name(), "a");
+}

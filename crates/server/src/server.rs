@@ -154,6 +154,12 @@ fn traced(
 /// Watches the policy's file, if there is one.
 fn watch(desk: &Arc<Desk>) -> Result<Option<Watch>, ServeError> {
     let Some(policy) = &desk.policy else { return Ok(None) };
+    if !Watch::can_be_of(policy) {
+        tracing::info!(
+            "the policy is from a pipe: it stays as it is until the server is restarted"
+        );
+        return Ok(None);
+    }
     let told = Arc::clone(desk);
     let watch = desk.gate.watch(policy, move |reloaded| {
         told.metrics.reloaded(matches!(reloaded, Reloaded::Done { .. }));

@@ -130,3 +130,24 @@ fn a_port_that_is_taken_is_told_with_a_way_out() {
         refused(&[door, &address], &[&format!("cannot listen on {address}"), "another address"]);
     }
 }
+
+/// A policy that comes from a secret store, say. What came out of a pipe cannot be read again.
+#[test]
+fn a_policy_from_a_pipe_stays_as_it_is() {
+    let mut builder = Daemon::builder().unwrap();
+    let port = builder.port().unwrap();
+    builder.write("policy.yaml", "rules: [{ name: all, limit: 7/min }]").unwrap();
+    let pipe = builder.folder().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut writer = Command::new("sh");
+    writer.args(["-c", "cat policy.yaml > pipe"]).current_dir(builder.folder());
+    let mut writer = writer.spawn().unwrap();
+    let mut command = command();
+    command.arg("--policy").arg(&pipe).args(["--http", &local(port), "--grpc", "off"]);
+    command.args(["--resp", "off"]);
+    let daemon = builder.start(command, Ready::Answers(port, "/readyz".to_owned())).unwrap();
+    writer.wait().unwrap();
+    let told = Http::post(port, "/v1/check", "{}").unwrap().text();
+    assert!(told.contains("\"remaining\":6"), "{told}");
+    assert!(daemon.log().contains("the policy is from a pipe"), "{}", daemon.log());
+}

@@ -21,8 +21,10 @@ use crate::misread::Misread;
 
 /// The most bytes of a token.
 const BYTES_MAX: usize = 8 << 10;
-/// The most keys: a token that names none is tried with each.
+/// The most keys.
 const KEYS_MAX: usize = 64;
+/// The most keys that a token is tried with: anybody can send one, and each takes its time.
+const TRIES_MAX: usize = 8;
 
 /// Which tokens to believe.
 #[derive(Clone)]
@@ -74,6 +76,8 @@ pub(crate) enum Rejected {
     /// It is signed in a way that its key is not for.
     WrongAlgorithm,
     UnknownKey,
+    /// It does not say which of many keys it is signed with.
+    TooManyKeys,
     WrongSignature,
     NoExpiry,
     Expired,
@@ -104,6 +108,14 @@ impl Tokens {
         if KEYS_MAX < keys.len() {
             let message = format!("there are {} keys", keys.len());
             return Err(Misread::new(message, "write at most 64"));
+        }
+        let unnamed = keys.iter().filter(|key| key.id.is_none()).count();
+        if TRIES_MAX < unnamed {
+            let message = format!("{unnamed} keys have no name, and each token is tried with all");
+            return Err(Misread::new(
+                message,
+                "write at most 8, or a key set with a `kid` for each",
+            ));
         }
         match (keys.is_empty(), settings.dangerously_trust_unverified) {
             (true, false) => {
@@ -148,19 +160,16 @@ impl Tokens {
             Some(id) => Some(id.as_str().ok_or(Rejected::Malformed)?),
             None => None,
         };
-        let mut why = Rejected::UnknownKey;
-        for key in self.keys.iter().filter(|key| key.answers_to(id)) {
-            let signed = Signed { message: parts.message, signature: &parts.signature };
-            if key.verifies(algorithm, signed) {
-                return Ok(());
-            }
-            if key.allows(algorithm) {
-                why = Rejected::WrongSignature;
-            } else if why == Rejected::UnknownKey {
-                why = Rejected::WrongAlgorithm;
-            }
+        let known = || self.keys.iter().filter(|key| key.answers_to(id));
+        let tried = || known().filter(|key| key.allows(algorithm));
+        let signed = Signed { message: parts.message, signature: &parts.signature };
+        match tried().count() {
+            0 if known().next().is_none() => Err(Rejected::UnknownKey),
+            0 => Err(Rejected::WrongAlgorithm),
+            1..=TRIES_MAX if tried().any(|key| key.verifies(algorithm, signed)) => Ok(()),
+            1..=TRIES_MAX => Err(Rejected::WrongSignature),
+            _ => Err(Rejected::TooManyKeys),
         }
-        Err(why)
     }
 
     fn in_time(&self, claims: &Map<String, Value>, now: Tick) -> Result<(), Rejected> {
@@ -299,6 +308,7 @@ impl fmt::Display for Rejected {
             Rejected::AlgorithmNone => "the token is not signed: send one that is",
             Rejected::WrongAlgorithm => "the token's algorithm is not one of its key: sign anew",
             Rejected::UnknownKey => "the token's key is not known: add it, or sign with another",
+            Rejected::TooManyKeys => "the token does not name its key: sign it with a `kid`",
             Rejected::WrongSignature => "the token's signature is wrong: send it as it was issued",
             Rejected::NoExpiry => "the token never expires: send one with `exp`",
             Rejected::Expired => "the token has expired: get a new one",

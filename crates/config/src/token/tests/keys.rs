@@ -73,6 +73,30 @@ fn the_key_id_selects_the_key() {
     check(&tokens(vec![secret(), secret()]), &anonymous, Ok("ada"));
 }
 
+/// Anybody can send a token, and each key that it is tried with takes its time.
+#[test]
+fn a_token_is_tried_with_a_few_keys_only() {
+    let set = |keys: usize, id: &dyn Fn(usize) -> String| {
+        let key =
+            |it| json!({"kty": "oct", "kid": id(it), "k": encode(format!("{it}").as_bytes())});
+        let keys: Vec<_> = (0..keys).map(key).collect();
+        KeySource::Jwks(json!({ "keys": keys }).to_string())
+    };
+    let by_last = |last: usize, header| {
+        let claims = json!({"sub": "ada", "exp": NOW + 60});
+        hmac_token(last.to_string().as_bytes(), hmac::HMAC_SHA256, &header, &claims)
+    };
+    let unnamed = json!({"alg": "HS256"});
+    let (few, many) = (set(8, &|it| it.to_string()), set(64, &|it| it.to_string()));
+    check(&tokens(vec![few.clone()]), &by_last(7, unnamed.clone()), Ok("ada"));
+    check(&tokens(vec![few, secret()]), &by_last(7, unnamed.clone()), Err(Rejected::TooManyKeys));
+    let named = json!({"alg": "HS256", "kid": "63"});
+    check(&tokens(vec![many.clone()]), &by_last(63, named.clone()), Ok("ada"));
+    check(&tokens(vec![many]), &by_last(63, unnamed), Err(Rejected::TooManyKeys));
+    let alike = set(9, &|_| "63".to_owned());
+    check(&tokens(vec![alike]), &by_last(8, named), Err(Rejected::TooManyKeys));
+}
+
 #[test]
 fn an_rsa_key_of_a_set_is_the_one_in_pem() {
     let Some(Key { material: Material::Rsa { modulus, exponent }, .. }) =
@@ -94,6 +118,7 @@ fn keys_that_cannot_be_used_say_why() {
     refuses(vec![], "there is no key to verify tokens with");
     refuses(vec![KeySource::Secret(b" \n".to_vec())], "the secret is empty");
     refuses(vec![secret(); 65], "there are 65 keys");
+    refuses(vec![secret(); 9], "9 keys have no name, and each token is tried with all");
     let private = "-----BEGIN PRIVATE KEY-----\nMAA=\n-----END PRIVATE KEY-----\n";
     refuses(vec![pem(private)], "this is a private key");
     refuses(vec![pem(&private.replace("PRIVATE", "EC PRIVATE"))], "this is a private key");
