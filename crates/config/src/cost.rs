@@ -40,7 +40,12 @@ impl Cost {
             Cost::Cells(cells) => *cells,
             Cost::From(measure) => match &measure.what {
                 Measured::Request(attribute) => {
-                    measure.cells(facts.value(attribute, None).as_deref())
+                    let mut dearest = None;
+                    facts.has_value(attribute, |value| {
+                        dearest = dearest.max(Some(measure.cells(Some(value))));
+                        false
+                    });
+                    dearest.unwrap_or(measure.otherwise)
                 }
                 Measured::Response(_) => measure.otherwise,
             },
@@ -65,8 +70,8 @@ impl Cost {
 impl Measure {
     fn cells(&self, said: Option<&[u8]>) -> u32 {
         let number = said.and_then(number).map(|it| it.div_ceil(self.per_cell.max(1).into()));
-        let cells = number.map_or(self.otherwise, |it| u32::try_from(it).unwrap_or(u32::MAX));
-        cells.clamp(self.min, self.max)
+        let cells = number.map(|it| u32::try_from(it).unwrap_or(u32::MAX));
+        cells.map_or(self.otherwise, |it| it.clamp(self.min, self.max))
     }
 }
 

@@ -66,9 +66,9 @@ impl Rules {
                 Some(by) => Does::IsOutOfReach { by },
                 None => self.does(number, facts, route_cost),
             };
-            let matches = !matches!(does, Does::IsNotForIt { .. } | Does::IsOutOfReach { .. });
+            let applies = matches!(does, Does::Counts(_) | Does::HasNoLimit { .. });
             let ends = matches!(does, Does::Blocks | Does::LetsPass)
-                || (matches && rule.is_last && is_sure);
+                || (applies && rule.is_last && is_sure);
             if ends && ended_by.is_none() {
                 ended_by = Some(&rule.name);
             }

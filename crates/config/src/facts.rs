@@ -16,6 +16,7 @@ use crate::attribute::Attribute;
 use crate::identify::{Identify, Tiers};
 use crate::matcher::Matcher;
 use crate::path::Normal;
+use crate::repeated::{self, Values};
 use crate::request::Request;
 use crate::token::Claims;
 
@@ -193,19 +194,45 @@ impl<'r, 'a> Facts<'r, 'a> {
         self.value(attribute, within).filter(|value| value.len() <= VALUE_BYTES_MAX)
     }
 
-    /// Whether an attribute is there, but too long to be a part of a key; of an identity, whether
-    /// one that it may be made of is.
-    pub(crate) fn is_too_long(&self, attribute: &Attribute, within: Option<&Matcher>) -> bool {
+    /// Whether an attribute is there, but cannot be a part of a key: it is too long, or has several
+    /// values. Of an identity, whether one that it may be made of is so.
+    pub(crate) fn is_unusable(&self, attribute: &Attribute, within: Option<&Matcher>) -> bool {
         match attribute {
             Attribute::Fingerprint | Attribute::Ip => false,
             Attribute::Identity(index) => {
                 let alternatives = self.identify.identities.get(*index).into_iter().flatten();
-                alternatives.flatten().any(|attribute| self.is_too_long(attribute, within))
+                alternatives.flatten().any(|attribute| self.is_unusable(attribute, within))
             }
-            _ => {
-                let value = self.value(attribute, within);
-                value.is_some_and(|value| VALUE_BYTES_MAX < value.len())
+            _ => match (self.value(attribute, within), self.repeated(attribute)) {
+                (Some(value), _) => VALUE_BYTES_MAX < value.len(),
+                (None, values) => {
+                    values.is_some_and(|values| values.iter().any(|value| !value.is_empty()))
+                }
+            },
+        }
+    }
+
+    /// Whether a value of an attribute is as it should be. Of several, one is enough: whoever sends
+    /// another beside it should not get around a match.
+    pub(crate) fn has_value(
+        &self,
+        attribute: &Attribute,
+        mut fits: impl FnMut(&[u8]) -> bool,
+    ) -> bool {
+        match self.repeated(attribute) {
+            Some(values) => values.iter().any(|value| !value.is_empty() && fits(value)),
+            None => self.value(attribute, None).is_some_and(|value| fits(&value)),
+        }
+    }
+
+    /// All values of what may be sent more than once; `None` for anything else.
+    fn repeated(&self, attribute: &Attribute) -> Option<Values<'_>> {
+        match attribute {
+            Attribute::Cookie(name) => Some(repeated::cookies(self.request, name)),
+            Attribute::Query(name) => {
+                Some(repeated::parameters(self.request.query().unwrap_or_default(), name))
             }
+            _ => None,
         }
     }
 
@@ -219,13 +246,14 @@ impl<'r, 'a> Facts<'r, 'a> {
         let request = self.request;
         let value = match attribute {
             Attribute::Claim(name) => self.claims()?.get(name)?.into_owned().into_bytes().into(),
-            Attribute::Cookie(name) => cookie(request, name)?.into(),
+            Attribute::Cookie(_) | Attribute::Query(_) => {
+                repeated::only(self.repeated(attribute)?)?
+            }
             Attribute::Given(name) => request.attribute(name)?.as_bytes().into(),
             Attribute::Header(name) => request.header(name)?.trim_ascii().into(),
             Attribute::Host => plain_host(request.host()).into_bytes().into(),
             Attribute::Method => plain_method(request.method()),
             Attribute::Path => self.path.as_str().as_bytes().into(),
-            Attribute::Query(name) => query(request.query()?, name)?,
             Attribute::Segment(number) => self.path.segments().nth(number - 1)?.as_bytes().into(),
             Attribute::Named(name) => within?.capture(self, name)?.as_bytes().to_vec().into(),
             Attribute::Tier => {
@@ -257,12 +285,12 @@ impl<'r, 'a> Facts<'r, 'a> {
 
     fn look_for_claims(&self) -> Option<Claims> {
         let Identify { tokens, token_in, .. } = self.identify;
-        let token: &[u8] = match token_in.as_ref()? {
-            Attribute::Header(name) => self.request.header(name)?.trim_ascii(),
-            Attribute::Cookie(name) => cookie(self.request, name)?,
+        let token = match token_in.as_ref()? {
+            Attribute::Header(name) => self.request.header(name)?.trim_ascii().into(),
+            Attribute::Cookie(name) => repeated::only(repeated::cookies(self.request, name))?,
             _ => return None,
         };
-        tokens.as_ref()?.claims(without_scheme(token), self.now).ok()
+        tokens.as_ref()?.claims(without_scheme(&token), self.now).ok()
     }
 }
 
@@ -292,59 +320,6 @@ fn without_scheme(token: &[u8]) -> &[u8] {
 pub(crate) static FINGERPRINT: LazyLock<[Attribute; 4]> = LazyLock::new(|| {
     [Attribute::Ip, Attribute::Method, Attribute::Path, Attribute::Header("user-agent".into())]
 });
-
-/// The value of a cookie, without quotes around it. Which of several an application takes is not
-/// for us to know, so one that has two values has none.
-fn cookie<'a>(request: &'a dyn Request, name: &str) -> Option<&'a [u8]> {
-    let mut found = None;
-    let mut is_unclear = false;
-    request.header_lines("cookie", &mut |line| {
-        for pair in line.split(|byte| *byte == b';') {
-            let mut halves = pair.splitn(2, |byte| *byte == b'=');
-            let is_it = halves.next().is_some_and(|it| it.trim_ascii() == name.as_bytes());
-            if let (true, Some(value)) = (is_it, halves.next()) {
-                let value = without_quotes(value.trim_ascii());
-                is_unclear |= *found.get_or_insert(value) != value;
-            }
-        }
-    });
-    found.filter(|_| !is_unclear)
-}
-
-fn without_quotes(value: &[u8]) -> &[u8] {
-    match value {
-        [b'"', inner @ .., b'"'] => inner,
-        _ => value,
-    }
-}
-
-/// The first value of a query parameter, decoded: one value has one spelling.
-fn query<'a>(query: &'a str, name: &str) -> Option<Cow<'a, [u8]>> {
-    query.split('&').find_map(|pair| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decoded(key)[..] == *name.as_bytes()).then(|| decoded(value))
-    })
-}
-
-fn decoded(text: &str) -> Cow<'_, [u8]> {
-    let bytes = text.as_bytes();
-    if !bytes.contains(&b'%') && !bytes.contains(&b'+') {
-        return bytes.into();
-    }
-    let digit = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
-    let (mut plain, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while at < bytes.len() {
-        let pair = (digit(at + 1), digit(at + 2));
-        let (byte, width) = match (bytes[at], pair) {
-            (b'%', (Some(high), Some(low))) => (u8::try_from(high << 4 | low).unwrap_or(b'%'), 3),
-            (b'+', _) => (b' ', 1),
-            (byte, _) => (byte, 1),
-        };
-        plain.push(byte);
-        at += width;
-    }
-    plain.into()
-}
 
 impl std::fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

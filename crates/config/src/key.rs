@@ -66,8 +66,8 @@ impl<'f> LastKey<'f> {
             if facts.push(attribute, Some(&rule.matcher), &mut self.parts) {
                 continue;
             }
-            // What is too long is not missing: otherwise it would be a way around the rule.
-            if limit.missing == Missing::Skip && !facts.is_too_long(attribute, Some(&rule.matcher))
+            // What cannot be used is not missing: otherwise it would be a way around the rule.
+            if limit.missing == Missing::Skip && !facts.is_unusable(attribute, Some(&rule.matcher))
             {
                 self.source = KeySource::OF_ITS_OWN;
                 return false;

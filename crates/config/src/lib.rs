@@ -24,6 +24,7 @@ mod plan;
 mod problem;
 mod quantity;
 mod read;
+mod repeated;
 mod report;
 mod request;
 mod rule;

@@ -137,8 +137,7 @@ impl Condition {
             Condition::Path(patterns) => patterns.iter().any(|it| it.matches(&facts.path)),
             Condition::Tier(tiers) => tiers.contains(&facts.tier()),
             Condition::Value { attribute, like } => {
-                let fits = |value: &[u8]| like.iter().any(|glob| glob.matches(value));
-                facts.value(attribute, None).is_some_and(|value| fits(&value))
+                facts.has_value(attribute, |value| like.iter().any(|glob| glob.matches(value)))
             }
         }
     }

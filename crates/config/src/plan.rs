@@ -132,7 +132,10 @@ impl Rules {
                     }
                     each(asks, last.who());
                 }
-                Turn::Misses | Turn::NoLimit { .. } => {}
+                // What is skipped ends nothing: otherwise whoever leaves its key out would be free
+                // of the rules below as well.
+                Turn::Misses => continue,
+                Turn::NoLimit { .. } => {}
                 Turn::Unlimited if !is_sure => {}
                 turn @ (Turn::Blocks | Turn::Unlimited) => {
                     let blocks = matches!(turn, Turn::Blocks);

@@ -196,13 +196,21 @@ impl Rule {
         }
     }
 
-    /// Whether the rules below it are out of reach for what it matches.
+    /// Whether the rules below it are out of reach for all that it matches.
     pub(crate) fn stops(&self) -> bool {
-        self.is_last || !matches!(self.action, Action::Limit(_))
+        match &self.action {
+            Action::Limit(limit) => self.is_last && !limit.may_be_skipped(),
+            Action::Block | Action::Unlimited => true,
+        }
     }
 }
 
 impl Limit {
+    /// Whether there are requests that it matches and does not apply to: those without its key.
+    pub(crate) fn may_be_skipped(&self) -> bool {
+        self.missing == Missing::Skip && !self.key.is_empty()
+    }
+
     /// The variant for a request, by its key or its tier.
     pub(crate) fn variant(&self, facts: &Facts<'_, '_>, parts: &[Part<'_>]) -> usize {
         if let Some(own) = self.overrides.of(parts) {

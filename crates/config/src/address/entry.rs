@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Believes;
+use crate::attribute::is_token;
 
 /// The most bytes of an address with its port: more than the longest has.
 const NODE_MAX: usize = 128;
@@ -66,10 +67,13 @@ fn forwarded_for(entry: &[u8]) -> Option<Vec<u8>> {
             None => (None, pairs),
         };
         rest = before;
+        if pair.trim_ascii().is_empty() && !entry.is_empty() {
+            continue;
+        }
         let equals = pair.iter().position(|byte| *byte == b'=')?;
         let name = pair.get(..equals)?.trim_ascii();
         let value = unquoted(pair.get(equals.checked_add(1)?..)?.trim_ascii())?;
-        if name.is_empty() || !name.iter().all(u8::is_ascii_alphanumeric) {
+        if name.is_empty() || !name.iter().all(is_token) {
             return None;
         }
         if name.eq_ignore_ascii_case(b"for") && found.replace(value).is_some() {

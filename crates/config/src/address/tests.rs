@@ -120,6 +120,10 @@ fn forwarded_is_read_past_trusted_networks_only() {
         (&["by=10.0.0.1; host=\"a,b;for=198.51.100.7\"; for=203.0.113.9"], CLIENT),
         (&["for=203.0.113.9;host=\"a\\\",for=198.51.100.7,\\\"\""], CLIENT),
         (&["for=203.0.113.9, for=10.0.0.2"], CLIENT),
+        // Pairs may be empty, and their names are tokens.
+        (&["for=203.0.113.9;"], CLIENT),
+        (&["for=203.0.113.9;;by=x"], CLIENT),
+        (&["ext-param=1;for=203.0.113.9;ext_p=2"], CLIENT),
         (&["for=203.0.113.9", "for=10.0.0.2;proto=http"], CLIENT),
         (&["for=\"2\\03.0.113.9\""], CLIENT),
         // What the client wrote stands to the left, and no quotation mark of its reaches right.
@@ -142,8 +146,7 @@ fn forwarded_is_read_past_trusted_networks_only() {
         (&["for="], PROXY),
         (&["for=\"\""], PROXY),
         (&["=198.51.100.7"], PROXY),
-        (&["for=198.51.100.7;"], PROXY),
-        (&["for=198.51.100.7;;by=x"], PROXY),
+        (&[";"], PROXY),
         (&["for=198.51.100.7;by="], PROXY),
         (&["for=198.51.100.7 10.0.0.2"], PROXY),
         (&["for=\"198.51.100.7\"x"], PROXY),

@@ -40,8 +40,9 @@ impl Reading<'_> {
             let given = fields.get(name).and_then(count).and_then(|it| u32::try_from(it).ok());
             given.unwrap_or(usual)
         };
-        let (otherwise, min, max) =
-            (number("default", 1), number("min", 1), number("max", u32::MAX));
+        let (min, max) = (number("min", 1), number("max", u32::MAX));
+        // As it is written: bounds are for what is read.
+        let otherwise = number("default", 1_u32.max(min).min(max));
         if max < min {
             let message = format!("`max` is less than `min`, which is {min}");
             let at = fields.get("max").map_or(fields.at(), |node| node.at);
@@ -49,7 +50,6 @@ impl Reading<'_> {
             return None;
         }
         let what = self.read_measured(from)?;
-        let otherwise = otherwise.clamp(min, max);
         Some(Cost::From(Measure { what, otherwise, min, max, per_cell }))
     }
 

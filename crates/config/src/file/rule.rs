@@ -332,8 +332,7 @@ impl Reading<'_> {
 /// its key has a quota of its own.
 fn limits_for_all(rule: &Rule) -> usize {
     let Some(limit) = rule.limit() else { return 0 };
-    let may_miss = limit.missing == Missing::Skip && !limit.key.is_empty();
-    if may_miss || limit.enforced < ENFORCED_FOR_ALL {
+    if limit.may_be_skipped() || limit.enforced < ENFORCED_FOR_ALL {
         return 0;
     }
     rule.variants().get(rule.usual_variant()).map_or(0, |variant| variant.policies().len())

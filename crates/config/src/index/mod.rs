@@ -177,16 +177,19 @@ impl Index {
         put(&self.always, &mut found);
         self.paths.find(&facts.path, &mut found);
         for (attribute, rules) in &self.values {
-            let Some(value) = facts.value(attribute, None) else { continue };
-            let rules = if ignores_case(attribute) {
-                // In place: most are as short as `GET`.
-                let mut lower: SmallVec<[u8; 64]> = SmallVec::from_slice(&value);
-                lower.make_ascii_lowercase();
-                rules.get(&lower[..])
-            } else {
-                rules.get(&*value)
-            };
-            put(rules.map_or(&[], Vec::as_slice), &mut found);
+            facts.has_value(attribute, |value| {
+                let rules = if ignores_case(attribute) {
+                    // In place: most are as short as `GET`.
+                    let mut lower: SmallVec<[u8; 64]> = SmallVec::from_slice(value);
+                    lower.make_ascii_lowercase();
+                    rules.get(&lower[..])
+                } else {
+                    rules.get(value)
+                };
+                put(rules.map_or(&[], Vec::as_slice), &mut found);
+                // Every value has its rules.
+                false
+            });
         }
         if !self.tiers.is_empty() {
             put(self.tiers.get(&facts.tier()).map_or(&[], Vec::as_slice), &mut found);

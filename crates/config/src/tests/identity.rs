@@ -44,7 +44,7 @@ fn request(line: &str) -> Sample {
 
 #[test]
 fn every_kind_of_attribute_is_found() {
-    let full = request("PoST /users/7//a%62c/?q=a%20b+c&id=x&id=y&e%6Dpty=&%71=z")
+    let full = request("PoST /users/7//a%62c/?q=a%20b+c&id=x&id=y&e%6Dpty=&%71=a+b%20c")
         .with_header("Host", "API.Example.com.:8080")
         .with_header("X-Api-Key", "  k1 ")
         .with_header("X-Api-Key", "k2")
@@ -67,8 +67,9 @@ fn every_kind_of_attribute_is_found() {
         ("cookie:session", "cookie:session=s1"),
         ("cookie:late", "cookie:late=l"),
         ("cookie:Session", "skipped"),
+        ("cookie:torn", "cookie:torn=(missing)"),
         ("query:q", "query:q=a b c"),
-        ("query:id", "query:id=x"),
+        ("query:id", "query:id=(missing)"),
         ("query:empty", "skipped"),
         ("query:other", "skipped"),
         ("segment:1", "segment:1=users"),
@@ -151,6 +152,82 @@ fn a_cookie_with_two_values_has_none() {
     }
     let lines = request("/").with_header("cookie", "session=a").with_header("cookie", "session=b");
     check(identify, "client", &lines, "ip=192.0.2.7");
+}
+
+/// Whoever sends a second value beside the one that the application takes is around neither a rule
+/// that is skipped without a key, nor a match, nor a cost.
+#[test]
+fn a_second_value_is_no_way_around_a_rule() {
+    for two in [
+        request("/").with_header("cookie", "session=a; session=b"),
+        request("/").with_header("cookie", "session=a").with_header("cookie", "session="),
+    ] {
+        check("", "cookie:session", &two, "cookie:session=(missing)");
+    }
+    check("", "query:key", &request("/?key=a&key=b"), "query:key=(missing)");
+    check("", "query:key", &request("/?key=a&key=a"), "query:key=a");
+    check("", "query:key", &request("/?key=&key"), "skipped");
+
+    let blocks = loaded(
+        "rules: [{ name: a, match: { cookie: { role: guest } }, block: true },
+                 { name: b, match: { query: { full: '*' } }, block: true },
+                 { name: c, match: { query: { kind: x*, page: '1' } }, block: true }]",
+    );
+    let is_blocked =
+        |sample: &Sample| blocks.rules.plan(&blocks.rules.facts(sample, NOW)).stopped.is_some();
+    for sample in [
+        request("/").with_header("cookie", "role=guest; role=x"),
+        request("/").with_header("cookie", "role=x; role=guest"),
+        request("/?full=&full=1"),
+        request("/?kind=a&page=2&kind=xy&page=1"),
+    ] {
+        assert!(is_blocked(&sample), "{sample:?}");
+    }
+    assert!(!is_blocked(&request("/?full=&full").with_header("cookie", "role=x; role=y")));
+
+    let costly = loaded("rules: [{ name: a, limit: 1000/s, cost: { from: query:n } }]");
+    for (line, cost) in [("/?n=1&n=50", 50), ("/?n=50&n=1", 50), ("/?n=x", 1), ("/", 1)] {
+        let sample = request(line);
+        let facts = costly.rules.facts(&sample, NOW);
+        assert_eq!(costly.rules.plan(&facts).charges[0].cost, cost, "{line}");
+    }
+}
+
+/// A rule that is skipped does not apply, so it ends nothing either.
+#[test]
+fn whoever_leaves_a_key_out_meets_the_rules_below() {
+    let both = "rules:
+  - { name: keyed, key: header:x-api-key, if_missing: skip, limit: 100/s, last: true }
+  - { name: per-ip, key: ip, limit: 1/min }\n";
+    let loaded = loaded(both);
+    assert_eq!(loaded.report.warnings(), 0, "{}", loaded.report);
+    assert_eq!(key_in(&loaded, &request("/")), "ip=192.0.2.7");
+    let keyed = request("/").with_header("x-api-key", "k");
+    let facts = loaded.rules.facts(&keyed, NOW);
+    assert_eq!(loaded.rules.plan(&facts).charges.len(), 1);
+    assert_eq!(key_in(&loaded, &keyed), "header:x-api-key=k");
+    let sample = request("/");
+    let facts = loaded.rules.facts(&sample, NOW);
+    let told: Vec<String> = loaded.rules.explain(&facts).iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["is skipped: the request has no header:x-api-key", "counts it"]);
+}
+
+/// What is taken where nothing can be read is what the file says, also below the least that is read.
+#[test]
+fn a_default_cost_is_taken_as_it_is_written() {
+    for (cost, expected) in [
+        ("{ from: query:n, default: 0 }", [0, 1, 7]),
+        ("{ from: query:n, default: 0, min: 5 }", [0, 5, 7]),
+        ("{ from: query:n, min: 5 }", [5, 5, 7]),
+        ("{ from: query:n, max: 6, min: 0 }", [1, 0, 6]),
+    ] {
+        let loaded = loaded(&format!("rules: [{{ name: a, limit: 9/s, cost: {cost} }}]"));
+        for (line, expected) in ["/", "/?n=0", "/?n=7"].into_iter().zip(expected) {
+            let sample = request(line);
+            let facts = loaded.rules.facts(&sample, NOW);
+            assert_eq!(loaded.rules.plan(&facts).charges[0].cost, expected, "{cost} {line}");
+        }
+    }
 }
 
 /// A value that is too long for a key is a way around neither a match, nor a cost, nor a rule that

@@ -1,4 +1,5 @@
-//! Base64, decoded strictly: one spelling for one text, so that a token cannot be varied.
+//! Base64, decoded strictly, but for signatures: one spelling for one text, so that a key or a claim
+//! cannot be varied.
 
 /// Which letters stand for 62 and 63.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,6 +37,25 @@ pub(super) fn decode(text: &[u8], alphabet: Alphabet) -> Option<Vec<u8>> {
         }
         let [_, decoded @ ..] = (word >> spare).to_be_bytes();
         bytes.extend_from_slice(decoded.get(3_usize.saturating_sub(count)..)?);
+    }
+    Some(bytes)
+}
+
+/// The bytes of a token's signature, in any spelling of them. Only these bytes say whether it is
+/// genuine, and some applications read them with padding, with letters of either alphabet, and with
+/// anything between them: a spelling that only we refuse would be a way to be nobody.
+pub(super) fn decode_signature(text: &[u8]) -> Option<Vec<u8>> {
+    let sextets = text.iter().filter_map(|letter| {
+        sextet(*letter, Alphabet::Url).or_else(|| sextet(*letter, Alphabet::Standard))
+    });
+    let (mut bytes, mut word, mut bits) = (Vec::with_capacity(text.len()), 0_u32, 0_u32);
+    for sextet in sextets {
+        (word, bits) = (word << 6 | sextet, bits + 6);
+        if 8 <= bits {
+            bits -= 8;
+            bytes.push(u8::try_from(word >> bits & 0xFF).ok()?);
+            word &= (1 << bits) - 1;
+        }
     }
     Some(bytes)
 }
@@ -96,6 +116,15 @@ mod tests {
         for text in ["Zg", "Zh==", "Zg=", "Z===", "====", "-_-_", "Zg==Zg=="] {
             check(text, Alphabet::Standard, None);
         }
+    }
+
+    #[test]
+    fn a_signature_is_read_in_any_spelling() {
+        for text in ["-_8", "-_8=", "+/8", "-_9", "- _\n8", "-_8*", "é-_8=="] {
+            let decoded = decode_signature(text.as_bytes());
+            assert_eq!(decoded.as_deref(), Some(&[0xFB, 0xFF][..]), "{text}");
+        }
+        assert_eq!(decode_signature(b""), Some(Vec::new()));
     }
 
     #[test]

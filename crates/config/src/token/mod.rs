@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tidegate_core::{Span, Tick};
 
-use self::base64::{Alphabet, decode};
+use self::base64::{Alphabet, decode, decode_signature};
 use self::key::{Algorithm, Key, Material, Signed};
 use crate::misread::Misread;
 
@@ -246,7 +246,7 @@ impl<'t> Parts<'t> {
         Some(Parts {
             header: object(&decode(header, Alphabet::Url)?)?,
             claims: decode(claims, Alphabet::Url)?,
-            signature: decode(signature, Alphabet::Url)?,
+            signature: decode_signature(signature)?,
             message: token.get(..message)?,
         })
     }
