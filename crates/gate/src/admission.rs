@@ -249,7 +249,9 @@ impl Admission {
     /// The limit that speaks for all.
     pub(crate) fn closest(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
         let enforced = self.each.iter().filter(|judged| !judged.is_shadow && wanted(judged));
-        enforced.min_by_key(|it| (it.decision.verdict != self.verdict, it.requests_left()))
+        // Of one that is refused, a limit that refuses it for as long.
+        let is_other = |it: &Judged| !self.verdict.passes() && it.decision.verdict != self.verdict;
+        enforced.min_by_key(|it| (is_other(it), it.requests_left()))
     }
 
     pub(crate) fn answer(&self, judged: &Judged) -> Answer<'_> {

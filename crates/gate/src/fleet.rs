@@ -93,7 +93,7 @@ pub(crate) fn admit(
     } else {
         None
     };
-    let fleet = fleet.clone();
+    let (fleet, clock) = (fleet.clone(), Arc::clone(&inner.clock));
     let judges = admission.verdict.passes();
     let patience = request.patience().filter(|_| charges && generation.holds_back);
     Box::pin(async move {
@@ -109,6 +109,9 @@ pub(crate) fn admit(
                 Some((looked, _)) => looked,
                 None => judge(&fleet, &mut enforced, &mut shadow, charges).await,
             };
+            // From here on: what Redis says of times is counted from when it was asked, and what is
+            // held back until a slot must not start before it.
+            admission.now = clock.now();
             admission.by = by;
             admission.conclude(verdict);
             let asked = enforced.into_iter().chain(shadow);

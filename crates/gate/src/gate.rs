@@ -162,9 +162,11 @@ impl Gate {
     ///
     /// A key that gets a quota of its own, or loses it, takes along what it had consumed; with
     /// tiers, the most that it had under one of them. So do the keys of a tier that gets a limit of
-    /// its own, or loses it, and permits that are held count until they come back. That is so in
-    /// this process. In Redis, such a key begins afresh under the limit that it did not have
-    /// before.
+    /// its own, or loses it, and permits that are held count until they come back.
+    ///
+    /// In Redis, up to sixteen limits that a key may have had are looked for, and the first that
+    /// knows it counts. Permits do not count there under a limit that the key did not have before,
+    /// and a rule that comes back with another quota begins afresh.
     pub fn replace(&self, rules: Rules) -> Result<(), OpenError> {
         self.put(Some(Arc::new(rules)))?;
         self.0.adapt.look_at(self.0.clock.now());

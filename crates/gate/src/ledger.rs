@@ -10,8 +10,7 @@ use tidegate_core::{Decision, Tick};
 use tidegate_redis::{Fleet, FleetDecided, FleetKey, FleetReceipts, SharedCharge, SharedRule};
 use tidegate_store::{By, Clock};
 
-/// How often room is looked for that others may take meanwhile.
-const LOOKS_MAX: usize = 8;
+use crate::settle::LOOKS_MAX;
 
 /// What a limit has charged, and where.
 pub(crate) struct Ledger {

@@ -32,6 +32,9 @@ pub struct Settling {
     later: Mutex<Vec<Telling>>,
 }
 
+/// How often room is looked for that others may take meanwhile.
+pub(crate) const LOOKS_MAX: usize = 8;
+
 /// Something that Redis is to be told.
 pub(crate) type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -226,8 +229,11 @@ pub(crate) fn limit_of(
 
 /// Charges what has happened already, as far as there is room for it.
 fn debit(store: &MemoryStore, rule: &Rule, key: Key, now: Tick, cells: u32) -> Option<Receipt> {
-    let room = store.peek(rule, key, now, 0).remaining;
-    store.decide_with_receipt(rule, key, now, cells.min(room)).1
+    // Between a look and a charge, others may take what there was.
+    (0..LOOKS_MAX).find_map(|_| {
+        let room = store.peek(rule, key, now, 0).remaining;
+        store.decide_with_receipt(rule, key, now, cells.min(room)).1
+    })
 }
 
 /// Takes receipts for so many cells out, the latest first.

@@ -131,8 +131,8 @@ impl AnyStore {
         let _ = without;
         match (self, rule) {
             #[cfg(feature = "redis")]
-            (AnyStore::Fleet(fleet), StoreRule::Fleet(_)) => {
-                let (name, before, besides) = (String::new(), Some(rule), Vec::new());
+            (AnyStore::Fleet(fleet), StoreRule::Fleet(shared)) => {
+                let (name, before, besides) = (shared.name().to_owned(), Some(rule), Vec::new());
                 let change = Change::Quota;
                 let wanted = Wanted { name, policy, without, before, change, besides };
                 let made = put_in_fleet(fleet, std::slice::from_ref(&wanted))?;

@@ -15,6 +15,7 @@ use tidegate_fair::{Acquire, Ask, Begun, Permit, Refused};
 use crate::admission::{Admission, Reason};
 use crate::answer::Answer;
 use crate::generation::Generation;
+use crate::settle::Settling;
 
 /// What came of a request in a share.
 #[derive(Debug)]
@@ -72,6 +73,8 @@ pub(crate) enum Patience {
 pub(crate) struct Turning {
     admission: Option<Box<Admission>>,
     asking: Asking,
+    /// What is given back where there was no turn: the answer tells what is left then.
+    settling: Option<Settling>,
 }
 
 impl Generation {
@@ -138,7 +141,8 @@ impl Admission {
     ) -> Result<Box<Admission>, Turning> {
         match begun {
             Begun::Now(outcome) => {
-                self.had_turn(terms, outcome);
+                // This is so in this process only, where all is given back at once.
+                drop(self.had_turn(terms, outcome));
                 Ok(self)
             }
             Begun::Later(acquire) => Err(self.turning(Asking { acquire, terms })),
@@ -148,16 +152,17 @@ impl Admission {
     /// The decision when the turn has come.
     pub(crate) fn turning(mut self: Box<Admission>, asking: Asking) -> Turning {
         self.is_waiting = true;
-        Turning { admission: Some(self), asking }
+        Turning { admission: Some(self), asking, settling: None }
     }
 
-    fn had_turn(&mut self, terms: Terms, outcome: Result<Permit, Refused>) {
+    fn had_turn(&mut self, terms: Terms, outcome: Result<Permit, Refused>) -> Settling {
         let Terms { share, cost, is_open, learns, wait } = terms;
         self.is_waiting = false;
+        let mut settling = Settling::default();
         let state = match outcome {
             Ok(permit) => State::Held(permit),
             Err(refused) => {
-                drop(self.give_back(true));
+                settling = self.give_back(true);
                 self.look_again();
                 self.each.iter_mut().for_each(|it| it.is_charged = false);
                 let retry_after = refused.retry_after.unwrap_or(wait).max(Span::from_micros(1));
@@ -168,6 +173,7 @@ impl Admission {
         };
         let outcome = Outcome::Abandoned;
         self.turn = Some(Turn { share, cost, is_open, learns, outcome, state });
+        settling
     }
 
     /// Notes what came of it in the service: a share that finds its capacity learns from that. Of
@@ -301,7 +307,7 @@ impl Turning {
     pub(crate) fn given_up(mut self) -> Box<Admission> {
         let mut admission = self.admission.take().expect("it has not been polled to its end");
         let refused = Refused { reason: Why::Expired, retry_after: None };
-        admission.had_turn(self.asking.terms, Err(refused));
+        drop(admission.had_turn(self.asking.terms, Err(refused)));
         admission
     }
 }
@@ -310,10 +316,17 @@ impl Future for Turning {
     type Output = Box<Admission>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Box<Admission>> {
-        let Turning { admission, asking } = &mut *self;
-        let outcome = ready!(asking.poll(context));
-        let mut admission = admission.take().expect("not polled after it was done");
-        admission.had_turn(asking.terms, outcome);
-        Poll::Ready(admission)
+        const DONE: &str = "not polled after it was done";
+        let Turning { admission, asking, settling } = &mut *self;
+        let settling = match settling {
+            Some(settling) => settling,
+            None => {
+                let outcome = ready!(asking.poll(context));
+                let admission = admission.as_mut().expect(DONE);
+                settling.insert(admission.had_turn(asking.terms, outcome))
+            }
+        };
+        ready!(Pin::new(settling).poll(context));
+        Poll::Ready(admission.take().expect(DONE))
     }
 }

@@ -36,9 +36,13 @@ pub(crate) struct Former {
     pub(crate) ended_at: Tick,
     /// How it became the next.
     pub(crate) change: Change,
-    /// Whether it is another rule's, under which keys of this one were counted before.
-    pub(crate) is_beside: bool,
+    /// Whose it is: [`OWN`], or that of another rule, under which keys of this one were counted
+    /// before. Each of those has a number of its own.
+    pub(crate) line: u32,
 }
+
+/// The line of a rule's own policies.
+pub(crate) const OWN: u32 = 0;
 
 impl Former {
     /// When the last state is forgotten that it can have left.
@@ -92,21 +96,27 @@ impl FleetRule {
     /// that nobody asked about between a policy and its return is as if it had never gone.
     #[must_use]
     pub fn change(&self, policy: Policy, now: Tick) -> FleetRule {
-        self.becomes(policy, (Change::Quota, now))
+        self.becomes(&self.0.name, policy, (Change::Quota, now))
     }
 
-    /// The same where `policy` may be another part of the same quota.
-    pub(crate) fn becomes(&self, policy: Policy, (change, now): (Change, Tick)) -> FleetRule {
+    /// The same where `policy` may be another part of the same quota, and the name another one:
+    /// nodes agree on a limit by its name.
+    pub(crate) fn becomes(
+        &self,
+        name: &str,
+        policy: Policy,
+        (change, now): (Change, Tick),
+    ) -> FleetRule {
         let old = &*self.0;
-        let id = id(&old.name, policy.shape());
+        let id = id(name, policy.shape());
         let mut formers = old.formers.clone();
         if id != old.id {
             formers.retain(|former| former.id != id);
             let (policy, id) = (old.policy, old.id);
-            formers.insert(0, Former { policy, id, ended_at: now, change, is_beside: false });
-            formers.truncate(FleetRule::FORMERS_MAX);
+            formers.insert(0, Former { policy, id, ended_at: now, change, line: OWN });
         }
-        let (name, remembers_refusals) = (old.name.clone(), old.remembers_refusals);
+        let formers = within_bounds(formers);
+        let (name, remembers_refusals) = (name.into(), old.remembers_refusals);
         FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
     }
 
@@ -122,10 +132,10 @@ impl FleetRule {
         let mut formers = present.formers.clone();
         let id = id(&present.name, policy.shape());
         if id != present.id && !formers.iter().any(|former| former.id == id) {
-            let (ended_at, change, is_beside) = (Tick::MAX, Change::Quota, false);
-            formers.push(Former { policy, id, ended_at, change, is_beside });
-            formers.truncate(FleetRule::FORMERS_MAX);
+            let (ended_at, change) = (Tick::MAX, Change::Quota);
+            formers.push(Former { policy, id, ended_at, change, line: OWN });
         }
+        let formers = within_bounds(formers);
         let (name, policy, id) = (present.name.clone(), present.policy, present.id);
         let remembers_refusals = present.remembers_refusals;
         FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
@@ -139,20 +149,33 @@ impl FleetRule {
         now: Tick,
     ) -> FleetRule {
         let present = &*self.0;
-        let mut formers = present.formers.clone();
-        for Inner { policy, id, .. } in others.map(|other| &*other.0) {
-            if *id != present.id {
-                formers.retain(|former| former.id != *id);
-                let (change, is_beside) = (Change::Quota, true);
-                let (policy, id) = (*policy, *id);
-                formers.insert(0, Former { policy, id, ended_at: now, change, is_beside });
-            }
+        let lines = present.formers.iter().map(|former| former.line).max().unwrap_or(OWN) + 1..;
+        let pasts = lines.zip(others).map(|(line, other)| other.past(line, now));
+        let pasts: Vec<Vec<Former>> = pasts.collect();
+        let mut besides: Vec<Former> = Vec::new();
+        // The latest of each goes before what any of them was earlier.
+        for nth in 0..pasts.iter().map(Vec::len).max().unwrap_or(0) {
+            let is_known = |it: &&Former| it.id == present.id;
+            let found = pasts.iter().filter_map(|past| past.get(nth)).filter(|it| !is_known(it));
+            besides.extend(found.cloned());
         }
-        formers.truncate(FleetRule::FORMERS_MAX);
+        let ids: Vec<Id> = besides.iter().map(|former| former.id).collect();
+        let own = present.formers.iter().filter(|former| !ids.contains(&former.id)).cloned();
+        besides.extend(own);
         let Inner { name, policy, id, remembers_refusals, .. } = present;
         let (name, policy, id) = (name.clone(), *policy, *id);
-        let remembers_refusals = *remembers_refusals;
+        let (formers, remembers_refusals) = (within_bounds(besides), *remembers_refusals);
         FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
+    }
+
+    /// What it is until `now`, and what it was before, latest first: for another rule, to which its
+    /// keys go.
+    fn past(&self, line: u32, now: Tick) -> Vec<Former> {
+        let Inner { policy, id, formers, .. } = &*self.0;
+        let (policy, id, change) = (*policy, *id, Change::Quota);
+        let present = Former { policy, id, ended_at: now, change, line };
+        let own = formers.iter().filter(|former| former.line == OWN);
+        std::iter::once(present).chain(own.map(|it| Former { line, ..it.clone() })).collect()
     }
 
     /// The rule's name.
@@ -184,7 +207,7 @@ impl FleetRule {
         let count = self.0.formers.iter().take_while(since).count();
         // A policy that came back is known by its last time only: the least of all counts.
         let worth = |first: usize| {
-            let since = self.0.formers[..=first].iter().rev().filter(|it| !it.is_beside);
+            let since = self.0.formers[..=first].iter().rev().filter(|it| it.line == OWN);
             self.0.policy.worth(since.map(|it| (&it.policy, it.change)), receipt.cost())
         };
         (0..count).map(worth).min().unwrap_or(receipt.cost())
@@ -222,6 +245,16 @@ impl FleetRule {
         }
         Place { name: name.into(), tag_at: prefix.len() + 1, id_at }
     }
+}
+
+/// As many as are looked for. What was another rule's goes first: few keys had it, and all had what
+/// the rule itself was.
+fn within_bounds(mut formers: Vec<Former>) -> Vec<Former> {
+    while FleetRule::FORMERS_MAX < formers.len() {
+        let last = formers.iter().rposition(|former| former.line != OWN);
+        formers.remove(last.unwrap_or(formers.len() - 1));
+    }
+    formers
 }
 
 /// When a receipt was charged, at the earliest. That of a queue says when its slot ends, which is

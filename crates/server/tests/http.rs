@@ -268,6 +268,27 @@ rules:
     assert_eq!(nginx.header("ratelimit"), None);
 }
 
+/// A proxy lets through what is answered, so the answer is what has to wait.
+#[test]
+fn a_queue_holds_back_behind_proxies() {
+    let world = World::new("rules: [{ name: q, limit: 2/s, burst: 9, algorithm: leaky-queue }]");
+    for path in ["/v1/forward-auth", "/v1/auth-request"] {
+        let mut http = Http::connect(world.http()).unwrap();
+        assert_eq!(http.send("GET", path, &[], b"").unwrap().status, 200);
+        std::thread::scope(|scope| {
+            let held = scope.spawn(|| http.send("GET", path, &[], b"").unwrap().status);
+            while world.clock.waiting() == 0 {
+                std::thread::yield_now();
+            }
+            world.clock.advance(Span::from_micros(499_999));
+            assert_eq!(world.clock.waiting(), 1, "not yet");
+            world.clock.advance(Span::from_micros(1));
+            assert_eq!(held.join().unwrap(), 200);
+        });
+        world.clock.advance(Span::from_secs(1));
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_told_why() {
     let world = World::new(POLICY);

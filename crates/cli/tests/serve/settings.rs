@@ -150,4 +150,5 @@ fn a_policy_from_a_pipe_stays_as_it_is() {
     let told = Http::post(port, "/v1/check", "{}").unwrap().text();
     assert!(told.contains("\"remaining\":6"), "{told}");
     assert!(daemon.log().contains("the policy is from a pipe"), "{}", daemon.log());
+    assert_eq!(Http::post(port, "/v1/reload", "").unwrap().status, 409);
 }

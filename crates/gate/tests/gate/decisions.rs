@@ -50,6 +50,24 @@ fn the_closest_limit_is_the_one_that_lets_the_fewest_requests_pass() {
     }
 }
 
+/// That one of them holds the request back says nothing of how close it is.
+#[test]
+fn a_queue_that_has_room_is_not_the_closest_limit() {
+    let (gate, _clock) = gate(
+        "rules:
+          - { name: queue, limit: 1/s, burst: 50, algorithm: leaky-queue }
+          - { name: few, limit: 2/h }",
+    );
+    let request = Sample::new("GET /");
+    let _first = gate.decide(&request);
+    let delayed = gate.decide(&request);
+    assert_eq!(delayed.verdict(), Verdict::Delay { by: Span::from_secs(1) });
+    assert_eq!((delayed.decision().limit, delayed.decision().remaining), (2, 0));
+    assert_eq!(delayed.decision().verdict, delayed.verdict());
+    let refused = gate.decide(&request);
+    assert_eq!((refused.decision().limit, refused.decision().verdict), (2, refused.verdict()));
+}
+
 /// A quota in units of more than a byte is not told as one of bytes.
 #[test]
 fn units_of_many_bytes_are_told_by_their_name() {

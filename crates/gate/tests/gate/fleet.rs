@@ -310,6 +310,29 @@ async fn permits_and_places_in_a_queue_come_back() {
     becomes("its place is free", async || first.contains(&gate.peek(&queue).await.delay())).await;
 }
 
+/// A slot is counted from when Redis was asked, which may be long after the request came.
+#[tokio::test]
+async fn what_is_held_back_starts_no_sooner_than_its_slot() {
+    let policy = "rules: [{ name: q, limit: 1/s, burst: 9, algorithm: leaky-queue }]";
+    let (server, clock) = (Server::start().unwrap(), clock_at(START));
+    let gate = crate::on_redis::node(&server, &clock, policy).await;
+    let request = Sample::new("GET /");
+    assert_eq!(gate.admit(&request).await.delay(), None);
+    let asking = gate.admit(&request);
+    clock.advance(Span::from_millis(400));
+    let delayed = asking.await;
+    assert_eq!(delayed.delay(), Some(Span::from_millis(600)));
+    let mut start = Box::pin(delayed.start());
+    let mut is_started = || {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        start.as_mut().poll(&mut context).is_ready()
+    };
+    clock.advance(Span::from_millis(599));
+    assert!(!is_started());
+    clock.advance(Span::from_millis(1));
+    assert!(is_started());
+}
+
 /// See `who_says_how_long_they_wait_takes_no_place_in_vain`, in this process.
 #[tokio::test]
 async fn whoever_cannot_wait_takes_no_place_in_redis() {

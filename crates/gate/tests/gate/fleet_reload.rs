@@ -95,6 +95,107 @@ async fn an_override_does_not_grant_a_fresh_burst() {
     }
 }
 
+/// A node that has just started counts with those that were reloaded: they agree by names.
+#[tokio::test]
+async fn nodes_with_one_policy_count_together_however_they_came_to_it() {
+    for algorithm in ALGORITHMS {
+        let policy = |limits: &str| policy(algorithm, &format!("limit: {limits}"));
+        let (one, tiers) = ("100/h", "{ free: 100/h, pro: 200/h }");
+        for (before, after) in [(one, tiers), (tiers, one)] {
+            let (server, gate, clock) = still(&policy(before)).await;
+            assert_eq!(passed(&gate, &by("ada"), 10).await, 10);
+            replace(&gate, &policy(after));
+            let other = node(&server, &clock, &policy(after)).await;
+            assert_eq!(passed(&gate, &by("ada"), 40).await, 40, "{algorithm}");
+            assert_eq!(passed(&other, &by("ada"), 100).await, 50, "{algorithm}");
+            assert_eq!(looks(&gate, &by("ada")).await, [0], "{algorithm}");
+        }
+    }
+}
+
+/// Keys that nobody asks about between two reloads.
+#[tokio::test]
+async fn what_a_limit_was_earlier_comes_along_with_it() {
+    let policy = |rest: &str| policy("token-bucket", rest);
+    let of = |tier: &str| by("a").with_header("x-tier", tier);
+    let steps = [
+        (&["limit: 100/day", "limit: 101/day", "limit: { free: 101/day, pro: 102/day }"][..], 2),
+        (&["limit: 100/day", "limit: 101/day", "limit: 101/day, overrides: { a: 110/day }"], 10),
+        (
+            &[
+                "limit: 9/day, overrides: { a: 110/day }",
+                "limit: 9/day, overrides: { a: 120/day }",
+                "limit: 130/day",
+            ],
+            20,
+        ),
+        (
+            &[
+                "limit: 100/day",
+                "limit: { free: 101/day, pro: 100/day }",
+                "limit: 110/day",
+                "limit: { free: 120/day, pro: 120/day }",
+            ],
+            20,
+        ),
+    ];
+    for (steps, left) in steps {
+        let (_server, gate, _clock) = still(&policy(steps[0])).await;
+        let tier = if steps[2].contains("pro: 102") { "pro" } else { "free" };
+        while passed(&gate, &of(tier), 1).await == 1 {}
+        for step in &steps[1..] {
+            replace(&gate, &policy(step));
+        }
+        assert_eq!(looks(&gate, &of(tier)).await, [left], "{steps:?}");
+    }
+}
+
+/// Quotas of many single keys that are gone at once are not looked for at the cost of all others.
+#[tokio::test]
+async fn many_overrides_can_go_and_ordinary_keys_keep_what_they_had() {
+    for count in [15, 16, 17, 64, 65] {
+        let own: Vec<String> = (0..count).map(|it| format!("o{it}: 50/day")).collect();
+        let with = format!("limit: 100/day, overrides: {{ {} }}", own.join(", "));
+        let (_server, gate, _clock) = still(&policy("token-bucket", &with)).await;
+        assert_eq!(passed(&gate, &by("x"), 100).await, 100);
+        replace(&gate, &policy("token-bucket", "limit: 110/day"));
+        assert_eq!(looks(&gate, &by("x")).await, [10], "{count}");
+    }
+}
+
+/// A permit that is given back is there again, whatever the key has become meanwhile.
+#[tokio::test]
+async fn permits_come_back_to_a_key_that_got_a_limit_of_its_own() {
+    let policy = |rest: &str| policy("concurrency", rest);
+    let changes = [
+        ("limit: 3 in flight", "limit: 3 in flight, overrides: { a: 3 in flight }"),
+        ("limit: 3 in flight, overrides: { a: 3 in flight }", "limit: 3 in flight"),
+        ("limit: 3 in flight", "limit: { free: 3 in flight, pro: 3 in flight }"),
+        ("limit: { free: 3 in flight, pro: 3 in flight }", "limit: 3 in flight"),
+    ];
+    for (before, after) in changes {
+        for tier in ["free", "pro"] {
+            let request = by("a").with_header("x-tier", tier);
+            let (_server, gate, _clock) = still(&policy(before)).await;
+            let mut held = Vec::new();
+            for _ in 0..3 {
+                held.push(gate.admit(&request).await);
+            }
+            assert!(held.iter().all(|it| it.verdict().passes()));
+            replace(&gate, &policy(after));
+            let _ = gate.admit(&request).await;
+            for mut admission in held {
+                admission.release().await;
+            }
+            for nth in 0..3 {
+                let again = gate.admit(&request).await;
+                assert!(again.verdict().passes(), "{after}: {tier} {nth}");
+                std::mem::forget(again);
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_a_rule_does_without_redis_can_change_under_way() {
     let of = |word: &str| format!("rules: [{{ name: r, limit: 10/h, on_store_error: {word} }}]");

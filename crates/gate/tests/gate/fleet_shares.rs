@@ -57,7 +57,9 @@ async fn who_gets_no_turn_is_charged_nothing_in_redis() {
     clock.advance(Span::from_millis(1_001));
     let refused = waiting.await;
     assert_eq!((refused.reason(), refused.status()), (Reason::Crowded, 503));
-    until(async || left(&gate).await == 99).await;
+    let told: Vec<u32> = refused.each().map(|it| it.decision.remaining).collect();
+    assert_eq!(told, [99], "what is left without it");
+    assert_eq!(left(&gate).await, 99);
     drop(held);
     assert_eq!(gate.admit(&by("bob")).await.verdict(), Verdict::Allow);
     assert_eq!(gate.stats().shares[0].in_flight, 0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate_core::{Change, Policy};
+use tidegate_core::{Change, Kind, Policy};
 use tidegate_store::Rule;
 
 use super::Fleet;
@@ -13,7 +13,7 @@ use crate::rule::FleetRule;
 /// A rule that is wanted of a [`Fleet`]: a new one, or what another becomes.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedRule<'a> {
-    /// The name of a new one.
+    /// Its name, by which the nodes of a fleet agree on it.
     pub name: &'a str,
     /// What it is from now on.
     pub policy: Policy,
@@ -25,6 +25,7 @@ pub struct WantedRule<'a> {
     pub change: Change,
     /// Other rules that its keys had until now, and have no more. What a key has consumed under one
     /// of them counts here from its first request on; the latest of them, if there are several.
+    /// Permits stay where they are, and do not count here.
     pub besides: &'a [SharedRule],
 }
 
@@ -59,29 +60,38 @@ impl Fleet {
 
     fn rule_in_redis(&self, wanted: &WantedRule<'_>, now: Now) -> FleetRule {
         let WantedRule { policy, change, .. } = *wanted;
-        let rule = match wanted.before {
-            Some(before) => before.present().rule.becomes(policy, (change, now.in_redis)),
-            None => self.inner.store.rule(wanted.name, policy),
+        let name = name_in_redis(wanted);
+        let rule = match wanted.before.map(SharedRule::present) {
+            Some(before) => before.rule.becomes(name, policy, (change, now.in_redis)),
+            None => self.inner.store.rule(name, policy),
         };
+        if has_permits(wanted) {
+            return rule;
+        }
         let besides: Vec<_> = wanted.besides.iter().map(SharedRule::present).collect();
         rule.besides(besides.iter().map(|it| &it.rule), now.in_redis)
     }
 
-    /// What a rule does without Redis belongs to it: to do something else it is another one.
+    /// Its name, and what it does without Redis, belong to a rule: otherwise it is another one.
+    /// Whoever holds what it was goes by what it has become.
     fn shared(&self, wanted: &WantedRule<'_>, present: Present) -> SharedRule {
-        let Some(rule) = goes_on(wanted) else {
-            let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
-            return SharedRule::of(present, number, wanted.without);
-        };
-        rule.set(present);
-        rule.clone()
+        if let Some(before) = wanted.before {
+            before.set(present.clone());
+            let is_same =
+                before.without() == wanted.without && before.name() == name_in_redis(wanted);
+            if is_same {
+                return before.clone();
+            }
+        }
+        let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
+        SharedRule::of(present, number, wanted.without)
     }
 }
 
 impl Counted {
     fn of(wanted: &WantedRule<'_>) -> Counted {
         let besides = wanted.besides.iter().map(|rule| Rule::clone(&rule.present().local));
-        Counted { present: goes_on(wanted).map(SharedRule::present), besides: besides.collect() }
+        Counted { present: wanted.before.map(SharedRule::present), besides: besides.collect() }
     }
 
     /// By which it decides without Redis, and what it owes to Redis then.
@@ -98,7 +108,14 @@ impl Counted {
     }
 }
 
-/// The rule that stays what it is, with another policy.
-fn goes_on<'a>(wanted: &WantedRule<'a>) -> Option<&'a SharedRule> {
-    wanted.before.filter(|before| before.without() == wanted.without)
+/// Permits come back to where they were taken: there is nothing else to know them by.
+fn has_permits(wanted: &WantedRule<'_>) -> bool {
+    wanted.policy.kind() == Kind::Concurrency
+}
+
+fn name_in_redis<'a>(wanted: &WantedRule<'a>) -> &'a str {
+    match wanted.before {
+        Some(before) if has_permits(wanted) => before.name(),
+        _ => wanted.name,
+    }
 }

@@ -41,6 +41,7 @@ struct Inner {
 }
 
 /// A rule as it is now.
+#[derive(Clone)]
 pub(super) struct Present {
     pub(super) rule: FleetRule,
     /// By which this node decides while Redis does not answer.

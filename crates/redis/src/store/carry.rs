@@ -10,6 +10,7 @@ use super::RedisStore;
 use crate::call::{Elsewhere, Limit, Request};
 use crate::failure::StoreError;
 use crate::flat::Sink as _;
+use crate::rule::{Former, OWN};
 use crate::script::CARRY;
 use crate::value;
 use crate::wire::ScriptCall;
@@ -69,11 +70,13 @@ impl RedisStore {
     }
 }
 
-/// A state of the former policy number `from`, carried through all that came after it.
+/// A state of the former policy number `from`, carried through all that came after it: of the rule
+/// that it was of, and of the one that its key has now.
 fn carried(limit: &Limit, from: usize, mut state: State, judged: Tick) -> State {
     let formers = &limit.formers()[..=from];
     let mut old = &formers[from];
-    for next in formers[..from].iter().rev().filter(|former| !former.is_beside) {
+    let comes_after = |it: &&Former| it.line == formers[from].line || it.line == OWN;
+    for next in formers[..from].iter().rev().filter(comes_after) {
         old.change.carry((&old.policy, &next.policy), &mut state, old.ended_at.min(judged));
         old = next;
     }

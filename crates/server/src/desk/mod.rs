@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tidegate_gate::{Gate, Reloaded};
+use tidegate_gate::{Gate, Reloaded, Watch};
 use tidegate_store::ManualClock;
 
 use crate::auth::Guard;
@@ -59,9 +59,11 @@ impl Desk {
         self.is_ready.store(is_ready, Ordering::Relaxed);
     }
 
-    /// Puts the policy's file in force as it is now; nothing, if it is not in a file.
+    /// Puts the policy's file in force as it is now; nothing, if it is not in a file. To read a pipe
+    /// again would be to wait for whoever writes to it.
     pub(crate) fn reload(&self) -> Option<Reloaded> {
-        let reloaded = self.gate.reload(self.policy.as_deref()?);
+        let policy = self.policy.as_deref().filter(|it| !it.exists() || Watch::can_be_of(it))?;
+        let reloaded = self.gate.reload(policy);
         self.metrics.reloaded(matches!(reloaded, Reloaded::Done { .. }));
         Some(reloaded)
     }

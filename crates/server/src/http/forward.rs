@@ -59,7 +59,9 @@ async fn decide(
     notes: &mut Notes<'_>,
 ) -> Reply {
     let admitting = desk.gate.admit(&asked_about(head, visitor, dialect));
-    let admission = admitting.await;
+    // A proxy lets through what is answered: what is to be held back is held back here. Whoever
+    // hangs up leaves the queue.
+    let admission = admitting.await.start().await;
     notes.admission(&admission);
     let mut reply = if admission.verdict().passes() {
         reply::with_type(bytes::Bytes::new(), "text/plain")

@@ -48,7 +48,7 @@ pub(super) async fn reload(desk: &Arc<Desk>) -> Result<Reply, Problem> {
     {
         None => Err(Problem::new(
             StatusCode::CONFLICT,
-            "the policy is not in a file: start with `--policy`",
+            "the policy is not in a file that can be read again: start with `--policy FILE`",
         )),
         Some(Reloaded::Done { warnings }) => {
             Ok(reply::json(&json!({ "outcome": "done", "warnings": warnings })))
