@@ -118,7 +118,7 @@ fn segment_number(text: &str) -> Result<usize, Misread> {
 
 /// The name of a header as it is looked up; anything else than a token of HTTP names none.
 pub(crate) fn header_name(name: &str) -> Result<Box<str>, Misread> {
-    if name.is_empty() || !name.as_bytes().iter().all(is_token) {
+    if name.is_empty() || !name.bytes().all(is_token) {
         let message = format!("{} is not the name of a header", quoted(name));
         return Err(Misread::new(message, "write it alone, as in `x-api-key`"));
     }
@@ -126,8 +126,8 @@ pub(crate) fn header_name(name: &str) -> Result<Box<str>, Misread> {
 }
 
 /// Whether a byte may stand in a token of HTTP: the name of a header, or of a parameter.
-pub(crate) fn is_token(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
+pub(crate) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 fn no_attribute(text: &str) -> String {

@@ -129,7 +129,8 @@ impl Rules {
         };
         match self.turn(number, facts, route_cost, &mut last) {
             Turn::Unlimited if !is_sure => {
-                Does::IsNotForIt { why: "only one way to read the dots in its path is".to_owned() }
+                let why = "not every way to read the dots and slashes in its path is".to_owned();
+                Does::IsNotForIt { why }
             }
             Turn::Blocks => Does::Blocks,
             Turn::Charges(asks) => Does::Counts(Planned { asks, key: last.into_parts() }),

@@ -33,8 +33,10 @@ pub struct Facts<'r, 'a> {
     group: OnceCell<Option<Group>>,
     claims: OnceCell<Option<Claims>>,
     tier: OnceCell<usize>,
-    /// The same request by another reading of its path: see [`Facts::literal`].
-    literal: Option<Box<Facts<'r, 'a>>>,
+    /// Whether its path is read in another way than the plain one.
+    is_other: bool,
+    /// The same request by the next reading of its path: see [`Facts::readings`].
+    next: Option<Box<Facts<'r, 'a>>>,
 }
 
 /// A part of a key: an attribute and its value.
@@ -63,26 +65,49 @@ pub type Parts<'f> = SmallVec<[Part<'f>; 2]>;
 impl<'r, 'a> Facts<'r, 'a> {
     pub(crate) fn new(identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
         let path = Normal::new(request.path());
-        let literal = path.has_dots().then(|| {
-            let path = Normal::literal(request.path());
-            Box::new(Facts::by(path, identify, request, now))
-        });
-        Facts { literal, ..Facts::by(path, identify, request, now) }
+        let mut next = None;
+        if path.is_disputed() {
+            for other in path.others(request.path()).into_iter().rev() {
+                let facts = Facts::by(other, identify, request, now);
+                next = Some(Box::new(Facts { is_other: true, next, ..facts }));
+            }
+        }
+        Facts { next, ..Facts::by(path, identify, request, now) }
     }
 
     #[inline]
     fn by(path: Normal<'a>, identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
         let (client, group) = (OnceCell::new(), OnceCell::new());
         let (claims, tier) = (OnceCell::new(), OnceCell::new());
-        Facts { identify, request, path, now, client, group, claims, tier, literal: None }
+        let (is_other, next) = (false, None);
+        Facts { identify, request, path, now, client, group, claims, tier, is_other, next }
     }
 
-    /// The same request with a path in which `.` and `..` are names like others, if it has any.
+    /// The request by each way to read its path, this one first: nearly all have no other, and
+    /// none has more than three.
     ///
-    /// Some applications follow them, and some route by what was sent. Rules are for a request if
-    /// either reading says so, and let it pass only if both do.
-    pub(crate) fn literal(&self) -> Option<&Facts<'r, 'a>> {
-        self.literal.as_deref()
+    /// Some applications follow `.` and `..`, and some route by what was sent; some take `%2F` for
+    /// a slash. Rules are for a request if any reading says so, and let it pass only if all do.
+    pub(crate) fn readings(&self) -> impl Iterator<Item = &Facts<'r, 'a>> {
+        std::iter::successors(Some(self), |facts| facts.next.as_deref())
+    }
+
+    /// The same without this one.
+    #[inline]
+    pub(crate) fn others(&self) -> impl Iterator<Item = &Facts<'r, 'a>> {
+        std::iter::successors(self.next.as_deref(), |facts| facts.next.as_deref())
+    }
+
+    /// Whether there is more than one way to read its path.
+    #[inline]
+    pub(crate) fn has_others(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Whether this is not the first way to read its path.
+    #[inline]
+    pub(crate) fn is_other(&self) -> bool {
+        self.is_other
     }
 
     /// When it came.

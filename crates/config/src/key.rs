@@ -15,7 +15,7 @@ use crate::rule::{Action, Limit, Missing, Rule};
 pub struct KeySource(u32);
 
 impl KeySource {
-    /// For a key that also depends on the rule's match.
+    /// For a key that also depends on the rule's match, or on how the path is read.
     pub(crate) const OF_ITS_OWN: KeySource = KeySource(0);
 
     /// Whether one key for this source is one for the other.
@@ -57,11 +57,13 @@ impl<'f> LastKey<'f> {
         facts: &'f Facts<'_, '_>,
         rule: &'f Rule,
     ) -> bool {
-        if limit.source.is_shared_with(self.source) {
+        // What is taken from a path is another by another reading of it.
+        let source = if facts.is_other() { KeySource::OF_ITS_OWN } else { limit.source };
+        if source.is_shared_with(self.source) {
             return true;
         }
         self.parts.clear();
-        self.source = limit.source;
+        self.source = source;
         for attribute in &limit.key {
             if facts.push(attribute, Some(&rule.matcher), &mut self.parts) {
                 continue;

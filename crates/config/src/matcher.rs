@@ -50,16 +50,20 @@ impl Matcher {
     }
 
     /// By which reading of its path a request matches, and whether by every one; see
-    /// [`Facts::literal`].
+    /// [`Facts::readings`].
     pub(crate) fn reading<'f, 'r, 'a>(
         &self,
         facts: &'f Facts<'r, 'a>,
     ) -> Option<(&'f Facts<'r, 'a>, bool)> {
-        let literal = facts.literal();
-        if self.matches(facts) {
-            return Some((facts, literal.is_none_or(|literal| self.matches(literal))));
+        let (mut first, mut is_sure) = (None, true);
+        for reading in facts.readings() {
+            if self.matches(reading) {
+                first = first.or(Some(reading));
+            } else {
+                is_sure = false;
+            }
         }
-        literal.filter(|literal| self.matches(literal)).map(|literal| (literal, false))
+        first.map(|first| (first, is_sure))
     }
 
     /// The first condition that keeps a request out; of the last alternative, if there are several.

@@ -196,10 +196,16 @@ impl Rules {
             let is_for = |at: &u32| index.confirms(*at, &self.costs[*at as usize].0, facts);
             index.candidates_by(facts).into_iter().find(is_for).map(|at| at as usize)
         };
-        let Some(literal) = facts.literal() else { return first(facts) };
-        // By one reading or the other: whichever is dearer.
-        let cost = |at: &usize| self.costs[*at].1.at_request(facts);
-        first(facts).into_iter().chain(first(literal)).max_by_key(cost)
+        if !facts.has_others() {
+            return first(facts);
+        }
+        // By whichever reading is dearest. One without a cost costs one cell, so that no reading
+        // that is free makes it free.
+        let cost = |at: &Option<usize>| {
+            let said = at.map(|at| self.costs[at].1.at_request(facts));
+            (said.unwrap_or(1), at.is_some())
+        };
+        facts.readings().map(first).max_by_key(cost).flatten()
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct Turning {
     admission: Option<Box<Admission>>,
     asking: Asking,
     /// What is given back where there was no turn: the answer tells what is left then.
-    settling: Option<Settling>,
+    settling: Option<Box<Settling>>,
 }
 
 impl Generation {
@@ -318,15 +318,14 @@ impl Future for Turning {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Box<Admission>> {
         const DONE: &str = "not polled after it was done";
         let Turning { admission, asking, settling } = &mut *self;
-        let settling = match settling {
-            Some(settling) => settling,
-            None => {
-                let outcome = ready!(asking.poll(context));
-                let admission = admission.as_mut().expect(DONE);
-                settling.insert(admission.had_turn(asking.terms, outcome))
-            }
-        };
-        ready!(Pin::new(settling).poll(context));
+        if settling.is_none() {
+            let outcome = ready!(asking.poll(context));
+            let admission = admission.as_mut().expect(DONE);
+            *settling = Some(Box::new(admission.had_turn(asking.terms, outcome)));
+        }
+        if let Some(settling) = settling {
+            ready!(Pin::new(&mut **settling).poll(context));
+        }
         Poll::Ready(admission.take().expect(DONE))
     }
 }

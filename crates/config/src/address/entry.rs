@@ -73,7 +73,7 @@ fn forwarded_for(entry: &[u8]) -> Option<Vec<u8>> {
         let equals = pair.iter().position(|byte| *byte == b'=')?;
         let name = pair.get(..equals)?.trim_ascii();
         let value = unquoted(pair.get(equals.checked_add(1)?..)?.trim_ascii())?;
-        if name.is_empty() || !name.iter().all(is_token) {
+        if name.is_empty() || !name.iter().copied().all(is_token) {
             return None;
         }
         if name.eq_ignore_ascii_case(b"for") && found.replace(value).is_some() {

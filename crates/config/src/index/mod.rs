@@ -95,7 +95,7 @@ impl Index {
     }
 
     /// By which reading of its path a rule that was found is for the request, and whether by every
-    /// one; see [`Facts::literal`].
+    /// one; see [`Facts::readings`].
     #[inline]
     pub(crate) fn reading<'f, 'r, 'a>(
         &self,
@@ -103,10 +103,11 @@ impl Index {
         matcher: &Matcher,
         facts: &'f Facts<'r, 'a>,
     ) -> Option<(&'f Facts<'r, 'a>, bool)> {
-        match facts.literal() {
-            None => self.confirms(rule, matcher, facts).then_some((facts, true)),
-            Some(_) => matcher.reading(facts),
+        if facts.has_others() {
+            // It may have been found by another reading than this one, which proves nothing here.
+            return matcher.reading(facts);
         }
+        self.confirms(rule, matcher, facts).then_some((facts, true))
     }
 
     /// Puts an alternative where it will be found. Says which of its conditions is proved then, by
@@ -164,8 +165,8 @@ impl Index {
     #[inline]
     pub(crate) fn candidates(&self, facts: &Facts<'_, '_>) -> Candidates {
         let mut found = self.candidates_by(facts);
-        if let Some(literal) = facts.literal() {
-            found.extend(self.candidates_by(literal));
+        for other in facts.others() {
+            found.extend(self.candidates_by(other));
             put_in_order(&mut found);
         }
         found

@@ -3,15 +3,20 @@
 //! What can be said without percent signs is, except `/` (`%2F`) and `%` (`%25`) themselves: both
 //! mean something in a path, and decoding them would make two different paths the same. A `%` that
 //! starts nothing is a `%25`. So making plain what is plain changes nothing.
+//!
+//! Not everybody agrees on what `..` and `%2F` mean. A path that has one of them has other readings
+//! beside the plain one.
 
 use std::borrow::Cow;
+
+use smallvec::SmallVec;
 
 /// A path with one spelling: it starts with `/`, no segment is empty, `.` or `..`, and it ends in
 /// `/` only if that is all.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Normal<'a> {
     path: Cow<'a, str>,
-    has_dots: bool,
+    is_disputed: bool,
 }
 
 impl<'a> Normal<'a> {
@@ -22,24 +27,35 @@ impl<'a> Normal<'a> {
     pub(crate) fn new(path: &'a str) -> Normal<'a> {
         let segments = path.strip_prefix('/');
         if segments.is_some_and(|segments| segments.is_empty() || is_plain(segments)) {
-            return Normal { path: Cow::Borrowed(path), has_dots: false };
+            return Normal { path: Cow::Borrowed(path), is_disputed: false };
         }
         let decoded = decoded(path);
         let plain = resolved(&decoded, Dots::Followed);
         let path = if plain == path { Cow::Borrowed(path) } else { Cow::Owned(plain) };
-        Normal { path, has_dots: decoded.split('/').any(is_dots) }
+        Normal { path, is_disputed: has_dots(&decoded) || decoded.contains(SLASH) }
     }
 
-    /// The same, but `.` and `..` are names like others, as they are for applications that do not
-    /// know better.
-    pub(crate) fn literal(path: &str) -> Normal<'static> {
-        let path = Cow::Owned(resolved(&decoded(path), Dots::Kept));
-        Normal { path, has_dots: false }
+    /// Whether it led through `.`, `..` or `%2F`, which applications read in one way or another.
+    pub(crate) fn is_disputed(&self) -> bool {
+        self.is_disputed
     }
 
-    /// Whether it led through `.` or `..`, which applications read in one way or another.
-    pub(crate) fn has_dots(&self) -> bool {
-        self.has_dots
+    /// What else applications take `sent` for, of which this is the plain reading: at most two
+    /// other paths.
+    ///
+    /// First with each `%2F` taken for a slash before dots are followed, as proxies do that decode
+    /// a path and send it on. Then with `.` and `..` as names like others, as they are for
+    /// applications that do not know better. The first is by far the more common.
+    #[cold]
+    pub(crate) fn others(&self, sent: &str) -> SmallVec<[Normal<'static>; 2]> {
+        let decoded = decoded(sent);
+        let slashes = || resolved(&decoded.replace(SLASH, "/"), Dots::Followed);
+        let dots = || resolved(&decoded, Dots::Kept);
+        let slashes = decoded.contains(SLASH).then(slashes);
+        let dots = has_dots(&decoded).then(dots);
+        // Only one of the two has dots in it, so that they are never the same.
+        let others = slashes.into_iter().chain(dots).filter(|other| *other != self.path);
+        others.map(|path| Normal { path: Cow::Owned(path), is_disputed: false }).collect()
     }
 
     /// The whole of it.
@@ -92,6 +108,13 @@ impl DoubleEndedIterator for Segments<'_> {
 enum Dots {
     Followed,
     Kept,
+}
+
+/// A slash that was written as an escape, as it is left in a path that was decoded.
+const SLASH: &str = "%2F";
+
+fn has_dots(decoded: &str) -> bool {
+    decoded.split('/').any(is_dots)
 }
 
 fn is_dots(segment: &str) -> bool {

@@ -128,6 +128,34 @@ fn a_plain_path_is_borrowed() {
 }
 
 #[test]
+fn a_path_has_at_most_two_other_readings() {
+    for (path, others) in [
+        ("/a/b", &[][..]),
+        ("/a%20b//c", &[]),
+        ("/a%252Fb", &[]),
+        ("/a/../b", &["/a/../b"]),
+        ("/a%2Fb", &["/a/b"]),
+        ("/%2f", &["/"]),
+        ("/a%2F..%2fb/", &["/b"]),
+        ("/a/./b%2F..", &["/a", "/a/./b%2F.."]),
+        ("/%252F%2F%25", &["/%252F/%25"]),
+        // Those that are the same are one.
+        ("/a%2F../..", &["/a%2F../.."]),
+        ("/a%2Fb/../..", &["/a%2Fb/../.."]),
+    ] {
+        let normal = Normal::new(path);
+        let found = normal.others(path);
+        let found: Vec<&str> = found.iter().map(Normal::as_str).collect();
+        assert_eq!(found, others, "{path}");
+        assert!(normal.is_disputed() || others.is_empty(), "{path}");
+    }
+    // Nothing is looked for in what nobody disputes.
+    for path in ["/", "/a", "//a/%20", "/%252F", "/%2", "/..a/%2e%2e%2e"] {
+        assert!(!Normal::new(path).is_disputed(), "{path}");
+    }
+}
+
+#[test]
 fn making_plain_twice_changes_nothing() {
     let pieces = ["/", ".", "%", "%2", "%2F", "%2e", "%25", "a", "%c3", "%a9", "%E2%82", "é", "25"];
     let mut chance = Chance::of(2);
@@ -138,6 +166,9 @@ fn making_plain_twice_changes_nothing() {
         assert_eq!(Normal::new(once.as_str()).as_str(), once.as_str(), "{path}");
         assert!(once.as_str().starts_with('/'), "{path}");
         assert!(once.segments().all(|part| !matches!(part, "" | "." | "..")), "{path}");
+        let others = once.others(&path);
+        assert!(others.len() <= 2 && others.iter().all(|it| it.as_str() != once.as_str()));
+        assert!(others.is_empty() || once.is_disputed(), "{path}");
     }
 }
 

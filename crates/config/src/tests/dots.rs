@@ -7,12 +7,12 @@ use crate::explain::Does;
 use crate::request::Sample;
 use crate::rules::Rules;
 
-const NOW: Tick = Tick::from_micros(1_900_000_000_000_000);
+pub(super) const NOW: Tick = Tick::from_micros(1_900_000_000_000_000);
 
 /// The rules that count a request, with their costs; `blocked` or `passed` behind them where the
 /// list is ended.
 #[track_caller]
-fn plan(rules: &Rules, path: &str) -> String {
+pub(super) fn plan(rules: &Rules, path: &str) -> String {
     let request = Sample::new(path).from_peer([192, 0, 2, 7].into());
     let facts = rules.facts(&request, NOW);
     let plan = rules.plan(&facts);
@@ -25,7 +25,7 @@ fn plan(rules: &Rules, path: &str) -> String {
     told.join(" ")
 }
 
-fn rules(text: &str) -> Rules {
+pub(super) fn rules(text: &str) -> Rules {
     Rules::from_text(text).unwrap().rules
 }
 

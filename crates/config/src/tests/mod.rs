@@ -8,4 +8,5 @@ mod messages;
 mod model;
 mod reference;
 mod robust;
+mod slashes;
 mod written;

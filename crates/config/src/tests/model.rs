@@ -57,6 +57,9 @@ const HOSTS: [&str; 6] =
 const HOSTS_WANTED: [&str; 6] =
     ["api.example.com", "Api.EXAMPLE.com", "*.example.com", "example.com", "b.*", "*"];
 const SEGMENTS: [&str; 7] = ["a", "b", "v1", "xa", "by", "axb", "aab"];
+/// Segments that applications read in several ways.
+const SEGMENTS_ODD: [&str; 9] =
+    [".", "..", "a%2Fb", "%2fa", "b%2F", "..%2Fa", "v1%2f..", "a%2F..%2f..%2Fb", "b%252Fa"];
 const SEGMENTS_WANTED: [&str; 10] = ["a", "b", "v1", "a", "b", "*", "{id}", "**", "x*", "a*b"];
 pub(super) const TIERS: [&str; 3] = ["free", "pro", "max"];
 const TIERS_SAID: [&str; 6] = ["free", "pro", "max", "PRO", "unheard-of", ""];
@@ -86,6 +89,32 @@ impl Ask {
             peer: Ipv4Addr::new(10, 0, third, fourth),
             headers,
         }
+    }
+
+    /// One with a path that may be read in several ways.
+    pub(super) fn odd(chance: &mut Chance) -> Ask {
+        let mut ask = Ask::any(chance);
+        for segment in &mut ask.segments {
+            if chance.below(3) == 0 {
+                *segment = chance.pick::<&str>(&SEGMENTS_ODD);
+            }
+        }
+        ask
+    }
+
+    /// The same by each way to read its path: dots followed, dots as names, and `%2F` as slashes.
+    fn readings(&self) -> [Ask; 3] {
+        let parts = self.segments.iter().flat_map(|it| it.split("%2F"));
+        let parts = parts.flat_map(|it| it.split("%2f")).filter(|it| !it.is_empty());
+        let all =
+            [followed(self.segments.clone()), self.segments.clone(), followed(parts.collect())];
+        all.map(|segments| Ask { segments, ..self.clone() })
+    }
+
+    /// What it costs by its route, which is what the dearest reading does.
+    pub(super) fn cost(&self, costs: &[(Want, u32)]) -> u32 {
+        let first = |ask: &Ask| costs.iter().find(|(want, _)| want.holds(ask)).map_or(1, |it| it.1);
+        self.readings().iter().map(first).max().unwrap()
     }
 
     pub(super) fn sample(&self) -> Sample {
@@ -218,6 +247,11 @@ impl Ruled {
         self.any.is_empty() || self.any.iter().any(|want| want.holds(ask))
     }
 
+    /// Whether it is for a request by every way to read it.
+    fn is_sure_of(&self, ask: &Ask) -> bool {
+        ask.readings().iter().all(|ask| self.matches(ask))
+    }
+
     pub(super) fn json(&self) -> Value {
         let mut fields = json!({ "name": self.name, "priority": self.priority });
         if !self.any.is_empty() {
@@ -240,12 +274,15 @@ pub(super) fn judges<'r>(rules: &'r [Ruled], ask: &Ask) -> (Vec<&'r str>, Option
     let mut order: Vec<&Ruled> = rules.iter().collect();
     order.sort_by_key(|rule| std::cmp::Reverse(rule.priority));
     let mut judging = Vec::new();
-    for rule in order.into_iter().filter(|rule| rule.matches(ask)) {
-        if rule.act != Act::Limit {
-            return (judging, Some(&rule.name));
+    let readings = ask.readings();
+    let is_for = |rule: &&Ruled| readings.iter().any(|ask| rule.matches(ask));
+    for rule in order.into_iter().filter(is_for) {
+        match rule.act {
+            Act::Unlimited if !rule.is_sure_of(ask) => continue,
+            Act::Block | Act::Unlimited => return (judging, Some(&rule.name)),
+            Act::Limit => judging.push(&*rule.name),
         }
-        judging.push(&*rule.name);
-        if rule.last {
+        if rule.last && rule.is_sure_of(ask) {
             break;
         }
     }
@@ -263,6 +300,19 @@ fn path(chance: &mut Chance) -> Vec<&'static str> {
         !(twice || *segment == "**" && 2 < many)
     });
     path
+}
+
+/// A path without dots: each leads to where it says.
+fn followed(path: Vec<&'static str>) -> Vec<&'static str> {
+    let mut reached = Vec::new();
+    for segment in path {
+        match segment {
+            "." => {}
+            ".." => drop(reached.pop()),
+            name => reached.push(name),
+        }
+    }
+    reached
 }
 
 /// `*` is any run of bytes.
