@@ -16,6 +16,33 @@ pub(crate) type Held = Result<bool, StoreFailure>;
 /// A renewal that is under way.
 pub(crate) type Renewal = Pin<Box<dyn Future<Output = Held> + Send>>;
 
+/// Where renewals are finished that nobody waits for: the runtime, where there is one.
+#[derive(Debug)]
+pub(crate) struct Background {
+    #[cfg(feature = "redis")]
+    runtime: Option<tokio::runtime::Handle>,
+}
+
+impl Background {
+    /// The runtime that this is called on.
+    pub(crate) fn here() -> Background {
+        Background {
+            #[cfg(feature = "redis")]
+            runtime: tokio::runtime::Handle::try_current().ok(),
+        }
+    }
+
+    /// Finishes a renewal. In this process it is done already.
+    pub(crate) fn finish(&self, renewing: Renewing) {
+        #[cfg(feature = "redis")]
+        if let (Err(renewing), Some(runtime)) = (renewing.ready(), &self.runtime) {
+            runtime.spawn(renewing);
+        }
+        #[cfg(not(feature = "redis"))]
+        drop(renewing);
+    }
+}
+
 /// Done at once in this process; for a fleet, when Redis has answered. All permits are renewed
 /// together.
 #[must_use = "Redis is asked when this is awaited"]

@@ -35,8 +35,14 @@ impl Alarm {
     }
 
     pub(crate) fn wake_at(&self, at: Tick, waker: Waker) -> WakeId {
-        let id = self.wakers.lock().unwrap_or_else(PoisonError::into_inner).insert(at, waker);
-        self.changed.notify_one();
+        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = wakers.first_at().is_none_or(|first| at < first);
+        let id = wakers.insert(at, waker);
+        drop(wakers);
+        // Otherwise the thread sleeps for no longer than it should already.
+        if is_first {
+            self.changed.notify_one();
+        }
         id
     }
 

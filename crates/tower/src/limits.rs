@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::HeaderMap;
 use tidegate_core::{Decision, Span};
 use tidegate_gate::adapt::Outcome;
-use tidegate_gate::{Admission, Answer, Response, Settling};
+use tidegate_gate::{Admission, Answer, Keeping, Response, Settling};
 
 use crate::fields::{self, Wins};
 use crate::seen::Answered;
@@ -90,6 +90,16 @@ impl Limits {
         self.state().wishes = Wishes { refund: true, ..Wishes::default() };
     }
 
+    /// Renews permits for as long as what this returns is kept.
+    fn keep(&self) -> Option<Keeping> {
+        let state = Arc::downgrade(&self.0);
+        self.state().admission.keep(move |renew| {
+            if let Some(state) = state.upgrade() {
+                renew(&mut Limits(state).state().admission);
+            }
+        })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,7 +143,11 @@ impl Wishes {
 /// What the layer keeps for as long as a request is in flight. Dropping it carries out what was
 /// wished for, and gives back permits, whoever else still has the limits.
 #[derive(Debug)]
-pub(crate) struct InFlight(Limits);
+pub(crate) struct InFlight {
+    limits: Limits,
+    /// Renews permits; most requests have none.
+    _keeping: Option<Keeping>,
+}
 
 /// What is left to do once a response is there.
 pub(crate) enum Left {
@@ -149,10 +163,11 @@ pub(crate) enum Left {
 impl InFlight {
     /// A request that starts now, and can tell so.
     pub(crate) fn new<B>(admission: Box<Admission>, request: &mut http::Request<B>) -> InFlight {
+        let has_permits = admission.permits_lapse_at().is_some();
         let state = State { admission, wishes: Wishes::default() };
         let limits = Limits(Arc::new(Mutex::new(state)));
         request.extensions_mut().insert(limits.clone());
-        InFlight(limits)
+        InFlight { _keeping: has_permits.then(|| limits.keep()).flatten(), limits }
     }
 
     /// Carries out what response and handler say, and writes what the client is told.
@@ -184,9 +199,9 @@ impl InFlight {
     /// Does something with the state, and says whether nobody else has it. That is the rule once
     /// there is a response, and then there is nothing to lock.
     fn with<T>(&mut self, does: impl FnOnce(&mut State, bool) -> T) -> T {
-        match Arc::get_mut(&mut self.0.0) {
+        match Arc::get_mut(&mut self.limits.0) {
             Some(state) => does(state.get_mut().unwrap_or_else(PoisonError::into_inner), true),
-            None => does(&mut self.0.state(), false),
+            None => does(&mut self.limits.state(), false),
         }
     }
 }

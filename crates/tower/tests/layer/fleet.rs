@@ -213,3 +213,38 @@ async fn whoever_cannot_wait_is_told_what_is_left_without_them() {
     assert_eq!(remaining(&told), ["4", "4"]);
     assert!(told[1].contains("retry-after: 59\n"), "{}", told[1]);
 }
+
+/// Asks again and again until it is so.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..2_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it does not come to that");
+}
+
+/// The same as in this process; Redis is told by a task of its own.
+#[tokio::test]
+async fn a_permit_in_redis_is_renewed_for_as_long_as_its_request_is_in_flight() {
+    let policy = "rules: [{ name: busy, algorithm: concurrency, limit: 1 in flight }]";
+    let (_server, gate, clock) = still(policy).await;
+    let mut service = handled(&gate, |_| pending());
+    let mut future = Box::pin(service.call(request("/")));
+    let look = async || gate.peek(&Sample::new("GET /")).await;
+    let is_taken = async || !look().await.verdict().passes();
+    until(async || {
+        poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await;
+        clock.waiting() == 1
+    })
+    .await;
+    for _ in 0..8 {
+        clock.advance(Span::from_secs(31));
+        // Until it is renewed: the next step would be too late.
+        until(async || Span::from_secs(45) < look().await.decision().reset_after).await;
+        assert!(is_taken().await);
+    }
+    drop(future);
+    until(async || !is_taken().await).await;
+}

@@ -12,6 +12,7 @@ use crate::support::{at_once, call, gate, header, limited, poll, request, status
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
+use tidegate_core::Span;
 use tidegate_tower::{Gate, Limits, TidegateLayer};
 use tower::{Layer, Service, service_fn};
 
@@ -155,4 +156,37 @@ fn permits_of_one_client_and_of_all_come_back_together() {
     drop((bob, cleo));
     let again = [call(&mut service, by("ada")), call(&mut service, by("bob"))];
     assert!(again.iter().all(|response| response.status() == 200));
+}
+
+/// Whoever is slow is not lost: neither a handler that takes long, nor a client that reads slowly,
+/// while nobody asks for more of the body.
+#[test]
+fn a_permit_is_renewed_for_as_long_as_its_request_is_in_flight() {
+    let (gate, clock) = gate(ONE);
+    let mut service = in_pieces(&gate);
+    let body = call(&mut service, request("/")).into_body();
+    let hour = |service: &mut _| {
+        for _ in 0..80 {
+            clock.advance(Span::from_secs(45));
+            assert_eq!(status(service, request("/")), 429);
+        }
+    };
+    hour(&mut service);
+    drop(body);
+    assert_eq!(clock.waiting(), 0, "nothing is left behind");
+    assert_eq!(status(&mut service, request("/")), 200);
+
+    let serve = |_: Request<()>| pending::<Result<Served, Infallible>>();
+    let mut stuck = TidegateLayer::new(gate.clone()).layer(service_fn(serve));
+    let future = stuck.call(request("/"));
+    hour(&mut service);
+    drop(future);
+    assert_eq!((clock.waiting(), status(&mut service, request("/"))), (0, 200));
+}
+
+#[test]
+fn without_permits_nothing_waits_to_be_renewed() {
+    let (gate, clock) = gate("rules: [{ name: all, limit: 100/s }]");
+    let _body = call(&mut in_pieces(&gate), request("/")).into_body();
+    assert_eq!(clock.waiting(), 0);
 }
