@@ -39,7 +39,7 @@ impl Background {
             runtime.spawn(renewing);
         }
         #[cfg(not(feature = "redis"))]
-        drop(renewing);
+        let _ = (self, renewing);
     }
 }
 

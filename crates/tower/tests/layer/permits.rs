@@ -177,7 +177,7 @@ fn a_permit_is_renewed_for_as_long_as_its_request_is_in_flight() {
     assert_eq!(status(&mut service, request("/")), 200);
 
     let serve = |_: Request<()>| pending::<Result<Served, Infallible>>();
-    let mut stuck = TidegateLayer::new(gate.clone()).layer(service_fn(serve));
+    let mut stuck = TidegateLayer::new(gate).layer(service_fn(serve));
     let future = stuck.call(request("/"));
     hour(&mut service);
     drop(future);
