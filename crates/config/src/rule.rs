@@ -267,6 +267,11 @@ impl Variant {
         &self.id
     }
 
+    /// Whether it refuses whatever comes.
+    pub(crate) fn blocks(&self) -> bool {
+        matches!(self.quota, Quotas::Block)
+    }
+
     /// The policies that judge together; none if it blocks, or lets everything pass.
     pub fn policies(&self) -> &[Timed] {
         match &self.quota {

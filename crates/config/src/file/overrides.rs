@@ -17,6 +17,7 @@ use crate::problem::Span;
 use crate::read::Fields;
 use crate::rule::{Overrides, Quotas, Variant};
 use crate::source::{Entry, Node};
+use crate::suggest::did_you_mean;
 
 impl Reading<'_> {
     /// One quota for all, or one for each tier; and which is for which tier.
@@ -152,6 +153,9 @@ impl Reading<'_> {
         if fitting.is_empty() {
             return self.wrong_number_of_parts(ways, values.len(), at);
         }
+        if let Some(source) = self.source_of_no_part(ways, values) {
+            return self.no_part_is_from(&source, ways, at);
+        }
         let keys = self.keys_named(&fitting, values);
         if keys.is_empty() {
             return self.nobody_has(values, at);
@@ -165,6 +169,30 @@ impl Reading<'_> {
             }
         }
         variants.push(Variant { id: id_of(values).into(), quota });
+    }
+
+    /// A source that a value names, as in `header:x-api-key=k1`, and no part of the key is from.
+    fn source_of_no_part(&self, ways: &[Way], values: &[String]) -> Option<String> {
+        values.iter().find_map(|value| {
+            let (source, _) = value.split_once('=').filter(|(source, _)| source.contains(':'))?;
+            let named = Attribute::parse(source, &self.identities).ok()?;
+            (!ways.iter().flatten().any(|known| *known == named)).then(|| source.to_owned())
+        })
+    }
+
+    fn no_part_is_from(&mut self, source: &str, ways: &[Way], at: Span) {
+        let sources: BTreeSet<String> =
+            ways.iter().flatten().map(ToString::to_string).take(8).collect();
+        let near = did_you_mean(source, sources.iter().map(String::as_str));
+        let help = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                let sources: Vec<String> = sources.into_iter().collect();
+                format!("write where it is from: {}", sources.join(", "))
+            }
+        };
+        let message = format!("no part of the key is from {}", quoted(source));
+        self.problems.error(at, message).help(help);
     }
 
     fn wrong_number_of_parts(&mut self, ways: &[Way], found: usize, at: Span) {

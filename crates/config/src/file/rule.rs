@@ -10,7 +10,7 @@ use crate::misread::{Misread, quoted};
 use crate::problem::Span;
 use crate::quantity;
 use crate::read::Fields;
-use crate::rule::{Action, Limit, Missing, Rule, Unit, WithoutStore};
+use crate::rule::{Action, Limit, Missing, Rule, Unit, Variant, WithoutStore};
 use crate::rules::Rules;
 use crate::source::{Node, Value};
 use crate::suggest::did_you_mean;
@@ -255,6 +255,13 @@ impl Reading<'_> {
             Some(node) => self.read_overrides(node, &key, &measures, &mut variants),
             None => crate::rule::Overrides::default(),
         };
+        let enforced = self.read_enforced(fields);
+        if enforced < ENFORCED_FOR_ALL && variants.iter().any(Variant::blocks) {
+            let problem = self
+                .problems
+                .warn(fields.at_name(), "a block is not tried: in shadow it does nothing");
+            problem.help("to see whom it would meet, try the smallest limit: `1 per 365d`");
+        }
         let cost = fields.get("cost").and_then(|node| self.read_cost(node, measures.per_cell));
         if cost.is_none() && matches!(measures.unit, Unit::Bytes(_)) {
             let problem =
@@ -270,7 +277,7 @@ impl Reading<'_> {
             overrides,
             cost,
             counts_when: fields.get("counts_when").and_then(|node| self.read_outcome(node)),
-            enforced: self.read_enforced(fields),
+            enforced,
             adaptive: self.read_adaptive(fields, measures.kind),
             without_store: self.read_without_store(fields.get("on_store_error")),
             is_shown: self.read_flag(fields, "headers", true),

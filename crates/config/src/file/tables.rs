@@ -286,7 +286,8 @@ pub(super) static RULE: Table = Table {
         "headers": Takes::Flag, "Whether clients are told of it; `false` hides it.";
         "priority": Takes::Count { min: 0, max: 1_000_000 },
             "Rules with a higher one are looked at first; 0 unless said.";
-        "last": Takes::Flag, "Rules below do not apply to what this one matches, unless it is skipped.";
+        "last": Takes::Flag,
+            "Rules below do not apply to what this one matches, unless it is skipped.";
         "unlimited": Takes::Flag, "Lets pass what it matches; rules below do not apply.";
         "block": Takes::Flag, "Refuses what it matches.";
     },

@@ -212,7 +212,8 @@ fn whoever_leaves_a_key_out_meets_the_rules_below() {
     assert_eq!(told, ["is skipped: the request has no header:x-api-key", "counts it"]);
 }
 
-/// What is taken where nothing can be read is what the file says, also below the least that is read.
+/// What is taken where nothing can be read is what the file says, also below the least that is
+/// read.
 #[test]
 fn a_default_cost_is_taken_as_it_is_written() {
     for (cost, expected) in [

@@ -1,5 +1,5 @@
-//! Base64, decoded strictly, but for signatures: one spelling for one text, so that a key or a claim
-//! cannot be varied.
+//! Base64, decoded strictly, but for signatures: one spelling for one text, so that a key or a
+//! claim cannot be varied.
 
 /// Which letters stand for 62 and 63.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -59,8 +59,8 @@ impl Desk {
         self.is_ready.store(is_ready, Ordering::Relaxed);
     }
 
-    /// Puts the policy's file in force as it is now; nothing, if it is not in a file. To read a pipe
-    /// again would be to wait for whoever writes to it.
+    /// Puts the policy's file in force as it is now; nothing, if it is not in a file. To read a
+    /// pipe again would be to wait for whoever writes to it.
     pub(crate) fn reload(&self) -> Option<Reloaded> {
         let policy = self.policy.as_deref().filter(|it| !it.exists() || Watch::can_be_of(it))?;
         let reloaded = self.gate.reload(policy);
