@@ -73,9 +73,11 @@ impl Sample {
     /// A request such as `GET /search?q=x`; without a method it is a `GET`.
     pub fn new(line: &str) -> Sample {
         let (method, target) = line.trim().split_once(' ').unwrap_or(("GET", line.trim()));
-        let (path, query) = match target.trim().split_once('?') {
+        // What follows a `#` is not for the server: no client sends it, and no door counts by it.
+        let target = target.trim().split('#').next().unwrap_or_default();
+        let (path, query) = match target.split_once('?') {
             Some((path, query)) => (path, Some(query.to_owned())),
-            None => (target.trim(), None),
+            None => (target, None),
         };
         let (method, path) = (method.to_owned(), path.to_owned());
         Sample { method, path, query, ..Sample::default() }
@@ -180,6 +182,8 @@ mod tests {
         assert_eq!((request.method(), request.path()), ("POST", "/export/7"));
         assert_eq!(request.query(), Some("full=yes"));
         assert_eq!(Sample::new("/search").method(), "GET");
+        let request = Sample::new("/login#x?y");
+        assert_eq!((request.path(), request.query()), ("/login", None));
     }
 
     #[test]

@@ -184,13 +184,11 @@ impl Reading<'_> {
         let sources: BTreeSet<String> =
             ways.iter().flatten().map(ToString::to_string).take(8).collect();
         let near = did_you_mean(source, sources.iter().map(String::as_str));
-        let help = match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => {
-                let sources: Vec<String> = sources.into_iter().collect();
-                format!("write where it is from: {}", sources.join(", "))
-            }
-        };
+        let all = || sources.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let help = near.map_or_else(
+            || format!("write where it is from: {}", all()),
+            |near| format!("did you mean `{near}`?"),
+        );
         let message = format!("no part of the key is from {}", quoted(source));
         self.problems.error(at, message).help(help);
     }

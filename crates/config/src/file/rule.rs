@@ -266,7 +266,10 @@ impl Reading<'_> {
         if cost.is_none() && matches!(measures.unit, Unit::Bytes(_)) {
             let problem =
                 self.problems.error(fields.at_name(), "nothing says how many bytes a request has");
-            problem.help("add `cost: { from: content-length }`");
+            problem.help(
+                "add `cost: { from: content-length, default: 1000000 }`: the default is for those \
+                 that do not say",
+            );
         }
         Some(Limit {
             key,

@@ -30,6 +30,12 @@ const ATTRIBUTE: Takes = Takes::Form {
     ],
     pattern: "",
 };
+/// Where a token may be.
+const TOKEN_PLACE: Takes = Takes::Form {
+    like: &["header:authorization", "cookie:token"],
+    pattern: "^(header|cookie):.+$",
+};
+
 const ATTRIBUTES: Takes = Takes::OneOrMore(&ATTRIBUTE);
 
 const LIMIT: Takes = Takes::Form {
@@ -120,7 +126,7 @@ pub(super) static JWT: Table = Table {
     what: "`jwt`",
     about: "How tokens are checked before their claims are believed.",
     fields: table_fields! {
-        "in": ATTRIBUTE, "Where the token is: `header:authorization` unless said.";
+        "in": TOKEN_PLACE, "Where the token is: `header:authorization` unless said.";
         "secret_env": Takes::Text,
             "The environment variable that holds the secret of HS256, HS384 and HS512.";
         "secret_file": Takes::Text, "The file that holds that secret.";
@@ -271,7 +277,8 @@ pub(super) static RULE: Table = Table {
             "For `fixed-window`: windows are those of the calendar there.";
         "lease": DURATION,
             "For `concurrency`: after this a permit comes back by itself; 1min unless said.";
-        "max_wait": DURATION, "For `leaky-queue`: the longest that a request is held back.";
+        "max_wait": DURATION,
+            "For `leaky-queue`: the longest that a request is held back, in whole slots.";
         "unit": Takes::Text,
             "What is counted, if not requests: `B`, `kB`, `KiB`, `MB`, `MiB`, or a word of your \
              own.";
