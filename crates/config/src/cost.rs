@@ -41,10 +41,12 @@ impl Cost {
             Cost::From(measure) => match &measure.what {
                 Measured::Request(attribute) => {
                     let mut dearest = None;
-                    facts.has_value(attribute, |value| {
-                        dearest = dearest.max(Some(measure.cells(Some(value))));
-                        false
-                    });
+                    for reading in facts.readings() {
+                        reading.has_value(attribute, |value| {
+                            dearest = dearest.max(Some(measure.cells(Some(value))));
+                            false
+                        });
+                    }
                     dearest.unwrap_or(measure.otherwise)
                 }
                 Measured::Response(_) => measure.otherwise,

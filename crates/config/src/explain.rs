@@ -127,7 +127,7 @@ impl Rules {
             let why = rule.matcher.why_not(facts).map(|condition| self.why(condition, facts));
             return Does::IsNotForIt { why: why.unwrap_or_default() };
         };
-        match self.turn(number, facts, route_cost, &mut last) {
+        match self.turn_by_any(number, facts, route_cost, &mut last) {
             Turn::Unlimited if !is_sure => {
                 let why = "not every way to read the dots and slashes in its path is".to_owned();
                 Does::IsNotForIt { why }

@@ -84,7 +84,7 @@ impl<'r, 'a> Facts<'r, 'a> {
     }
 
     /// The request by each way to read its path, this one first: nearly all have no other, and
-    /// none has more than three.
+    /// none has more than four.
     ///
     /// Some applications follow `.` and `..`, and some route by what was sent; some take `%2F` for
     /// a slash. Rules are for a request if any reading says so, and let it pass only if all do.
@@ -245,7 +245,12 @@ impl<'r, 'a> Facts<'r, 'a> {
         mut fits: impl FnMut(&[u8]) -> bool,
     ) -> bool {
         match self.repeated(attribute) {
-            Some(values) => values.iter().any(|value| !value.is_empty() && fits(value)),
+            Some(mut values) => {
+                // Each is asked about once, however often it was sent.
+                values.sort_unstable();
+                values.dedup();
+                values.iter().any(|value| !value.is_empty() && fits(value))
+            }
             None => self.value(attribute, None).is_some_and(|value| fits(&value)),
         }
     }
@@ -271,9 +276,8 @@ impl<'r, 'a> Facts<'r, 'a> {
         let request = self.request;
         let value = match attribute {
             Attribute::Claim(name) => self.claims()?.get(name)?.into_owned().into_bytes().into(),
-            Attribute::Cookie(_) | Attribute::Query(_) => {
-                repeated::only(self.repeated(attribute)?)?
-            }
+            Attribute::Cookie(_) => repeated::only(self.repeated(attribute)?)?,
+            Attribute::Query(_) => self.repeated(attribute)?.into_iter().next()?,
             Attribute::Given(name) => request.attribute(name)?.as_bytes().into(),
             Attribute::Header(name) => request.header(name)?.trim_ascii().into(),
             Attribute::Host => plain_host(request.host()).into_bytes().into(),

@@ -125,7 +125,7 @@ impl Rules {
             let Some((facts, is_sure)) = self.index.reading(candidate, &rule.matcher, facts) else {
                 continue;
             };
-            match self.turn(number, facts, route_cost, &mut last) {
+            match self.turn_by_any(number, facts, route_cost, &mut last) {
                 Turn::Charges(asks) => {
                     if !asks.is_shadow {
                         limits += rule.variants()[asks.variant].policies().len();
@@ -149,6 +149,25 @@ impl Rules {
         }
         outline.is_too_much = Rules::LIMITS_MAX < limits;
         outline
+    }
+
+    /// The same as [`Rules::turn`] for a rule that matches by this reading of the path. What it
+    /// misses there, it may find by the next.
+    #[inline]
+    pub(crate) fn turn_by_any<'f>(
+        &'f self,
+        number: usize,
+        facts: &'f Facts<'_, '_>,
+        route_cost: Option<&Cost>,
+        last: &mut LastKey<'f>,
+    ) -> Turn<'f> {
+        let mut turn = self.turn(number, facts, route_cost, last);
+        for other in facts.others() {
+            if matches!(turn, Turn::Misses) && self.list[number].matcher.matches(other) {
+                turn = self.turn(number, other, route_cost, last);
+            }
+        }
+        turn
     }
 
     /// What a rule that matches does with a request. Whom it counts is left in `last`.

@@ -1,7 +1,8 @@
 //! What a request may have more than once: cookies and query parameters.
 //!
-//! Which of several values an application takes is not for us to know. So as a part of a key, what
-//! has two values has none; matches and costs look at each of them.
+//! Which of several values an application takes is not for us to know. So as a part of a key, a
+//! cookie that has two values has none, and of a query parameter the first counts, as for most who
+//! read them; matches and costs look at each.
 
 use std::borrow::Cow;
 

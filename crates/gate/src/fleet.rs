@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use tidegate_config::{Planned, Request, Rules};
 use tidegate_core::{Tick, Verdict};
 use tidegate_redis::{Fleet, FleetDecided, FleetKey, FleetReceipts, SharedCharge, SharedRule};
-use tidegate_store::By;
+use tidegate_store::{By, Clock};
 
 use crate::admission::{Admission, Charged, Judged, Reason};
 use crate::apart::Lease;
@@ -320,14 +320,21 @@ impl FleetCharged {
         Box::pin(Permits::renew(Arc::clone(permits)))
     }
 
-    /// When the first permit lapses; nothing if none is held.
-    pub(crate) fn permits_lapse_at(&self) -> Option<Tick> {
+    /// When the first permit lapses, by `clock`, whatever the server's says; nothing if none is
+    /// held.
+    pub(crate) fn permits_lapse_at(&self, clock: &dyn Clock) -> Option<Tick> {
+        let left = self.lapse_there()?.since(self.fleet.server_now());
+        Some(clock.now().after(left))
+    }
+
+    /// The same by the server's clock.
+    fn lapse_there(&self) -> Option<Tick> {
         self.permits.as_ref().map_or_else(|| self.receipts.lapse_at(), |it| it.lapse_at())
     }
 
     /// Gives back permits; also if nobody waits until it is done.
     pub(crate) fn release(&mut self) -> Option<Telling> {
-        self.permits_lapse_at()?;
+        self.lapse_there()?;
         // To renew them afterwards finds none.
         let renewed = self.permits.replace(Arc::default());
         let receipts = std::mem::take(&mut self.receipts);

@@ -1,5 +1,5 @@
-//! Permits of a request that takes longer than one lease: renewed at half of each, whether or not
-//! anybody polls it meanwhile. A client that reads slowly is still served.
+//! Permits of a request that takes longer than one lease: renewed when half of what is left has
+//! passed, whether or not anybody polls it meanwhile. A client that reads slowly is still served.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use tidegate_store::{Clock, WakeId};
 use crate::admission::Admission;
 use crate::renew::Background;
 
-/// Keeps the permits of a request until it is dropped; made by [`Admission::keep`].
+/// Keeps the permits of a request until it is dropped; made by [`ToKeep::keep`].
 #[must_use = "permits are kept until this is dropped"]
 #[derive(Debug)]
 pub struct Keeping(Arc<Keeper>);
@@ -28,24 +28,44 @@ struct Keeper {
 /// Shows the admission, if there still is one.
 type Reach = dyn Fn(&mut dyn FnMut(&mut Admission)) + Send + Sync;
 
+/// What it takes to keep the permits of an admission.
+#[derive(Debug)]
+pub struct ToKeep {
+    clock: Arc<dyn Clock>,
+    lapse_at: Tick,
+}
+
 impl Admission {
-    /// Renews its permits at half of each lease, for as long as what this returns is kept; nothing
-    /// if it has none. `reach` shows this admission to whoever renews, on another thread, as long
-    /// as there is one.
-    pub fn keep(
-        &self,
-        reach: impl Fn(&mut dyn FnMut(&mut Admission)) + Send + Sync + 'static,
-    ) -> Option<Keeping> {
+    /// What it takes to keep its permits; nothing if it has none.
+    pub fn to_keep(&self) -> Option<ToKeep> {
         let lapse_at = self.permits_lapse_at()?;
+        Some(ToKeep { clock: Arc::clone(&self.generation.home.clock), lapse_at })
+    }
+
+    /// When the first of those permits lapses that have not: what has lapsed is not to be had back.
+    fn lapse_next(&self, now: Tick) -> Option<Tick> {
+        self.permits_lapse().filter(|lapse_at| now < *lapse_at).min()
+    }
+}
+
+impl ToKeep {
+    /// Renews permits for as long as what this returns is kept. `reach` shows the admission to
+    /// whoever renews, on another thread, as long as there is one. It is not called by this, unless
+    /// the clock does so, and then nothing that it locks may be locked.
+    pub fn keep(
+        self,
+        reach: impl Fn(&mut dyn FnMut(&mut Admission)) + Send + Sync + 'static,
+    ) -> Keeping {
+        let ToKeep { clock, lapse_at } = self;
         let keeper = Arc::new(Keeper {
-            clock: Arc::clone(&self.generation.home.clock),
+            clock,
             background: Background::here(),
             reach: Box::new(reach),
             is_over: AtomicBool::new(false),
             next: Mutex::default(),
         });
         keeper.wait(lapse_at);
-        Some(Keeping(keeper))
+        Keeping(keeper)
     }
 }
 
@@ -53,29 +73,31 @@ impl Keeper {
     /// Waits for half of the time that is left.
     fn wait(self: &Arc<Keeper>, lapse_at: Tick) {
         let now = self.clock.now();
-        let half = Span::from_micros(lapse_at.since(now).get() / 2);
-        if half == Span::ZERO {
-            return;
-        }
+        let half = Span::from_micros(lapse_at.since(now).get() / 2).max(SOONEST);
         // Nothing is locked: a clock may wake at once.
         let id = self.clock.wake_at(now.after(half), Waker::from(Arc::clone(self)));
-        self.set_next(Some(id));
+        self.keep_latest(id);
         if self.is_over.load(Ordering::Acquire) {
             self.cancel();
         }
     }
 
+    /// Notes whom to cancel. Where a clock has woken meanwhile, there is a later one.
+    fn keep_latest(&self, id: WakeId) {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        *next = (*next).max(Some(id));
+    }
+
     fn cancel(&self) {
-        if let Some(id) = self.set_next(None) {
+        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(id) = next {
             self.clock.cancel(id);
         }
     }
-
-    fn set_next(&self, next: Option<WakeId>) -> Option<WakeId> {
-        let mut held = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut held, next)
-    }
 }
+
+/// Renewals are no closer together than this, however little of a lease is left.
+const SOONEST: Span = Span::from_millis(10);
 
 impl Wake for Keeper {
     fn wake(self: Arc<Keeper>) {
@@ -85,7 +107,7 @@ impl Wake for Keeper {
         let mut lapse_at = None;
         (self.reach)(&mut |admission| {
             self.background.finish(admission.renew());
-            lapse_at = admission.permits_lapse_at();
+            lapse_at = admission.lapse_next(self.clock.now());
         });
         if let Some(lapse_at) = lapse_at {
             self.wait(lapse_at);

@@ -68,7 +68,7 @@ pub use crate::build::{GateBuilder, OpenError};
 pub use crate::counts::RuleCounts;
 pub use crate::gate::{Admit, Gate};
 pub use crate::headers::{Field, FieldValue};
-pub use crate::keep::Keeping;
+pub use crate::keep::{Keeping, ToKeep};
 pub use crate::load::{InFlight, Load, LoadReading, LoadRefused, Pressure};
 pub use crate::plain::{DecidePlain, PlainCharge, PlainDecided, PlainLimit};
 pub use crate::reload::{Reloaded, Watch};

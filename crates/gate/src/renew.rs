@@ -88,8 +88,13 @@ impl Admission {
 
     /// When the first of its permits lapses, unless it is renewed; nothing without permits.
     pub fn permits_lapse_at(&self) -> Option<Tick> {
+        self.permits_lapse().min()
+    }
+
+    /// When each of its permits lapses.
+    pub(crate) fn permits_lapse(&self) -> impl Iterator<Item = Tick> {
         let permits = self.each.iter().filter(|judged| judged.is_permit);
-        permits.filter_map(|judged| self.lapses_at(judged)).min()
+        permits.filter_map(|judged| self.lapses_at(judged))
     }
 
     /// Whether it holds permits of concurrency rules, or a place in a share.
@@ -100,7 +105,9 @@ impl Admission {
     fn lapses_at(&self, judged: &Judged) -> Option<Tick> {
         let receipts = match &judged.charged {
             #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => return charged.permits_lapse_at(),
+            Charged::Fleet(charged) => {
+                return charged.permits_lapse_at(&*self.generation.home.clock);
+            }
             Charged::Here { receipts, .. } => receipts,
         };
         let taken = receipts.iter().filter(|receipt| 0 < receipt.cost());

@@ -204,13 +204,14 @@ impl FleetRule {
     /// How many of the cells of a receipt are given back, which may be from before a change.
     pub(crate) fn worth(&self, receipt: &Receipt) -> u32 {
         let since = |former: &&Former| charged_at(former, receipt) <= former.ended_at;
-        let count = self.0.formers.iter().take_while(since).count();
+        let own = self.0.formers.iter().filter(|former| former.line == OWN);
+        let own: Vec<&Former> = own.take_while(since).collect();
         // A policy that came back is known by its last time only: the least of all counts.
         let worth = |first: usize| {
-            let since = self.0.formers[..=first].iter().rev().filter(|it| it.line == OWN);
+            let since = own[..=first].iter().rev();
             self.0.policy.worth(since.map(|it| (&it.policy, it.change)), receipt.cost())
         };
-        (0..count).map(worth).min().unwrap_or(receipt.cost())
+        (0..own.len()).map(worth).min().unwrap_or(receipt.cost())
     }
 
     pub(crate) fn remembers_refusals(&self) -> bool {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::HeaderMap;
 use tidegate_core::{Decision, Span};
 use tidegate_gate::adapt::Outcome;
-use tidegate_gate::{Admission, Answer, Keeping, Response, Settling};
+use tidegate_gate::{Admission, Answer, Keeping, Response, Settling, ToKeep};
 
 use crate::fields::{self, Wins};
 use crate::seen::Answered;
@@ -91,9 +91,9 @@ impl Limits {
     }
 
     /// Renews permits for as long as what this returns is kept.
-    fn keep(&self) -> Option<Keeping> {
+    fn keep(&self, to_keep: ToKeep) -> Keeping {
         let state = Arc::downgrade(&self.0);
-        self.state().admission.keep(move |renew| {
+        to_keep.keep(move |renew| {
             if let Some(state) = state.upgrade() {
                 renew(&mut Limits(state).state().admission);
             }
@@ -163,11 +163,11 @@ pub(crate) enum Left {
 impl InFlight {
     /// A request that starts now, and can tell so.
     pub(crate) fn new<B>(admission: Box<Admission>, request: &mut http::Request<B>) -> InFlight {
-        let has_permits = admission.permits_lapse_at().is_some();
+        let to_keep = admission.to_keep();
         let state = State { admission, wishes: Wishes::default() };
         let limits = Limits(Arc::new(Mutex::new(state)));
         request.extensions_mut().insert(limits.clone());
-        InFlight { _keeping: has_permits.then(|| limits.keep()).flatten(), limits }
+        InFlight { _keeping: to_keep.map(|it| limits.keep(it)), limits }
     }
 
     /// Carries out what response and handler say, and writes what the client is told.

@@ -40,22 +40,26 @@ impl<'a> Normal<'a> {
         self.is_disputed
     }
 
-    /// What else applications take `sent` for, of which this is the plain reading: at most two
+    /// What else applications take `sent` for, of which this is the plain reading: at most three
     /// other paths.
     ///
     /// First with each `%2F` taken for a slash before dots are followed, as proxies do that decode
     /// a path and send it on. Then with `.` and `..` as names like others, as they are for
-    /// applications that do not know better. The first is by far the more common.
+    /// applications that do not know better. Last with both: decoded, and nothing followed.
     #[cold]
-    pub(crate) fn others(&self, sent: &str) -> SmallVec<[Normal<'static>; 2]> {
+    pub(crate) fn others(&self, sent: &str) -> SmallVec<[Normal<'static>; 3]> {
         let decoded = decoded(sent);
-        let slashes = || resolved(&decoded.replace(SLASH, "/"), Dots::Followed);
-        let dots = || resolved(&decoded, Dots::Kept);
-        let slashes = decoded.contains(SLASH).then(slashes);
-        let dots = has_dots(&decoded).then(dots);
-        // Only one of the two has dots in it, so that they are never the same.
-        let others = slashes.into_iter().chain(dots).filter(|other| *other != self.path);
-        others.map(|path| Normal { path: Cow::Owned(path), is_disputed: false }).collect()
+        let slashes = decoded.replace(SLASH, "/");
+        let mut others: SmallVec<[Normal<'static>; 3]> = SmallVec::new();
+        for (text, dots) in
+            [(&*slashes, Dots::Followed), (&*decoded, Dots::Kept), (&*slashes, Dots::Kept)]
+        {
+            let path = resolved(text, dots);
+            if path != *self.path && others.iter().all(|other| *other.path != *path) {
+                others.push(Normal { path: Cow::Owned(path), is_disputed: false });
+            }
+        }
+        others
     }
 
     /// The whole of it.

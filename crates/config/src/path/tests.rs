@@ -128,7 +128,7 @@ fn a_plain_path_is_borrowed() {
 }
 
 #[test]
-fn a_path_has_at_most_two_other_readings() {
+fn a_path_has_at_most_three_other_readings() {
     for (path, others) in [
         ("/a/b", &[][..]),
         ("/a%20b//c", &[]),
@@ -136,12 +136,12 @@ fn a_path_has_at_most_two_other_readings() {
         ("/a/../b", &["/a/../b"]),
         ("/a%2Fb", &["/a/b"]),
         ("/%2f", &["/"]),
-        ("/a%2F..%2fb/", &["/b"]),
-        ("/a/./b%2F..", &["/a", "/a/./b%2F.."]),
+        ("/a%2F..%2fb/", &["/b", "/a/../b"]),
+        ("/a/./b%2F..", &["/a", "/a/./b%2F..", "/a/./b/.."]),
         ("/%252F%2F%25", &["/%252F/%25"]),
         // Those that are the same are one.
-        ("/a%2F../..", &["/a%2F../.."]),
-        ("/a%2Fb/../..", &["/a%2Fb/../.."]),
+        ("/a%2F../..", &["/a%2F../..", "/a/../.."]),
+        ("/a%2Fb/../..", &["/a%2Fb/../..", "/a/b/../.."]),
     ] {
         let normal = Normal::new(path);
         let found = normal.others(path);
@@ -167,7 +167,7 @@ fn making_plain_twice_changes_nothing() {
         assert!(once.as_str().starts_with('/'), "{path}");
         assert!(once.segments().all(|part| !matches!(part, "" | "." | "..")), "{path}");
         let others = once.others(&path);
-        assert!(others.len() <= 2 && others.iter().all(|it| it.as_str() != once.as_str()));
+        assert!(others.len() <= 3 && others.iter().all(|it| it.as_str() != once.as_str()));
         assert!(others.is_empty() || once.is_disputed(), "{path}");
     }
 }

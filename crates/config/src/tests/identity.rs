@@ -69,7 +69,7 @@ fn every_kind_of_attribute_is_found() {
         ("cookie:Session", "skipped"),
         ("cookie:torn", "cookie:torn=(missing)"),
         ("query:q", "query:q=a b c"),
-        ("query:id", "query:id=(missing)"),
+        ("query:id", "query:id=x"),
         ("query:empty", "skipped"),
         ("query:other", "skipped"),
         ("segment:1", "segment:1=users"),
@@ -164,9 +164,18 @@ fn a_second_value_is_no_way_around_a_rule() {
     ] {
         check("", "cookie:session", &two, "cookie:session=(missing)");
     }
-    check("", "query:key", &request("/?key=a&key=b"), "query:key=(missing)");
+    check("", "query:key", &request("/?key=a&key=b"), "query:key=a");
+    check("", "query:key", &request("/?key=&key=b"), "query:key=(missing)");
     check("", "query:key", &request("/?key=a&key=a"), "query:key=a");
     check("", "query:key", &request("/?key=&key"), "skipped");
+
+    // An override is for the value that counts.
+    let own =
+        loaded("rules: [{ name: a, key: query:key, limit: 9/s, overrides: { evil: block } }]");
+    for line in ["/?key=evil", "/?key=evil&key", "/?key=evil&key=x"] {
+        let sample = request(line);
+        assert!(own.rules.plan(&own.rules.facts(&sample, NOW)).stopped.is_some(), "{line}");
+    }
 
     let blocks = loaded(
         "rules: [{ name: a, match: { cookie: { role: guest } }, block: true },

@@ -81,7 +81,7 @@ fn walked<'f>(
         let Some((facts, is_sure)) = rule.matcher.reading(facts) else { continue };
         // Each looks its key up for itself.
         let mut last = LastKey::default();
-        match rules.turn(number, facts, cost, &mut last) {
+        match rules.turn_by_any(number, facts, cost, &mut last) {
             Turn::Charges(asks) => plan.charges.push(Planned { asks, key: last.into_parts() }),
             Turn::Misses | Turn::NoLimit { .. } => {}
             Turn::Unlimited if !is_sure => {}

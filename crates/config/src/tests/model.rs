@@ -103,11 +103,12 @@ impl Ask {
     }
 
     /// The same by each way to read its path: dots followed, dots as names, and `%2F` as slashes.
-    fn readings(&self) -> [Ask; 3] {
+    fn readings(&self) -> [Ask; 4] {
         let parts = self.segments.iter().flat_map(|it| it.split("%2F"));
         let parts = parts.flat_map(|it| it.split("%2f")).filter(|it| !it.is_empty());
-        let all =
-            [followed(self.segments.clone()), self.segments.clone(), followed(parts.collect())];
+        let parts: Vec<_> = parts.collect();
+        let sent = self.segments.clone();
+        let all = [followed(sent.clone()), sent, followed(parts.clone()), parts];
         all.map(|segments| Ask { segments, ..self.clone() })
     }
 

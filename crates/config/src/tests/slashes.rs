@@ -29,7 +29,10 @@ fn a_limit_is_for_any_reading() {
         "/health/%2e%2e%2flogin",
         "/x/..%2F../login/y",
         "%2Flogin",
-        // By one of three readings only, each in turn.
+        // Decoded, and nothing followed.
+        "/login%2F..",
+        "/login%2F../../x",
+        // By one of the others only, each in turn.
         "/x/../login/y%2F..%2F..",
         "/login/../x%2Fy",
         "/x/y%2F../../login/../../..%2Flogin",
@@ -181,4 +184,17 @@ fn the_longest_path_is_read_to_its_end() {
     let detour = "/x%2F..".repeat(40_000);
     assert_eq!(plan(&rules, &format!("{detour}%2Flogin")), "a=1");
     assert_eq!(plan(&rules, &format!("/{}login", "%2F".repeat(90_000))), "a=1");
+}
+
+/// What a rule misses by one reading, it finds by another: the second spelling is no way to be
+/// skipped, nor to pay less.
+#[test]
+fn a_part_of_a_path_is_looked_for_by_every_reading() {
+    let text = "costs: [{ path: '/export/*', cost: { from: segment:2 } }]
+rules: [{ name: a, key: segment:2, if_missing: skip, limit: 900/s }]";
+    let rules = rules(text);
+    assert_eq!(keys(&rules, "/tenants%2Facme"), ["segment:2 = acme"]);
+    assert_eq!(plan(&rules, "/tenants"), "");
+    assert_eq!(plan(&rules, "/export/500"), "a=500");
+    assert_eq!(plan(&rules, "/export%2F500"), "a=500");
 }

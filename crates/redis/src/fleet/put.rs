@@ -73,18 +73,17 @@ impl Fleet {
     }
 
     /// Its name, and what it does without Redis, belong to a rule: otherwise it is another one.
-    /// Whoever holds what it was goes by what it has become.
     fn shared(&self, wanted: &WantedRule<'_>, present: Present) -> SharedRule {
-        if let Some(before) = wanted.before {
-            before.set(present.clone());
-            let is_same =
-                before.without() == wanted.without && before.name() == name_in_redis(wanted);
-            if is_same {
-                return before.clone();
-            }
+        let Some(before) = wanted.before else {
+            let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
+            return SharedRule::of(present, number, wanted.without);
+        };
+        before.set(present);
+        let name = name_in_redis(wanted);
+        if before.without() == wanted.without && before.name() == name {
+            return before.clone();
         }
-        let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
-        SharedRule::of(present, number, wanted.without)
+        before.also(name, wanted.without)
     }
 }
 

@@ -150,9 +150,10 @@ impl FleetReceipts {
     }
 
     /// When the first of its permits lapses unless it is renewed; nothing if it has none. By the
-    /// clock that it is counted by: the server's, or ours for what was taken without Redis.
+    /// server's clock: see [`Fleet::server_now`].
     pub fn lapse_at(&self) -> Option<Tick> {
-        self.entries.iter().filter_map(|entry| entry.charged.lapses_at()).min()
+        let fleet = self.fleet.as_ref()?;
+        self.entries.iter().filter_map(|entry| entry.charged.lapses_at(fleet)).min()
     }
 
     /// Lets everything stand: permits come back when their lease ends.
@@ -222,10 +223,15 @@ impl Charged {
         }
     }
 
-    fn lapses_at(&self) -> Option<Tick> {
+    fn lapses_at(&self, fleet: &Fleet) -> Option<Tick> {
         let (policy, at) = match self {
             Charged::Store { rule, receipt, .. } => (rule.policy(), receipt.at()),
-            Charged::Local { rule, receipt, .. } => (*rule.policy(), receipt.at()),
+            // What was taken without Redis is counted by our own clock.
+            Charged::Local { rule, receipt, .. } => {
+                let ago = fleet.now().since(receipt.at()).get();
+                let at = Tick::from_micros(fleet.server_now().get().saturating_sub(ago));
+                (*rule.policy(), at)
+            }
         };
         match policy.shape() {
             Shape::Log { per, .. } if policy.kind() == Kind::Concurrency => Some(at.after(per)),

@@ -33,15 +33,15 @@ pub enum WithoutStore {
 pub struct SharedRule(Arc<Inner>);
 
 struct Inner {
-    /// Tells it from all other rules of its fleet, whatever their names.
+    /// Tells it from all other rules of its fleet, whatever they are called.
     number: u64,
     name: Box<str>,
     without: WithoutStore,
-    present: RwLock<Arc<Present>>,
+    /// Together with what it was called before, or did without Redis.
+    present: Arc<RwLock<Arc<Present>>>,
 }
 
 /// A rule as it is now.
-#[derive(Clone)]
 pub(super) struct Present {
     pub(super) rule: FleetRule,
     /// By which this node decides while Redis does not answer.
@@ -72,7 +72,14 @@ impl SharedRule {
 
     pub(super) fn of(present: Present, number: u64, without: WithoutStore) -> SharedRule {
         let (name, present) = (present.rule.name().into(), RwLock::new(Arc::new(present)));
-        SharedRule(Arc::new(Inner { number, name, without, present }))
+        SharedRule(Arc::new(Inner { number, name, without, present: Arc::new(present) }))
+    }
+
+    /// The same rule under another name, or with something else to do without Redis. Whoever holds
+    /// what it was goes by what it becomes.
+    pub(super) fn also(&self, name: &str, without: WithoutStore) -> SharedRule {
+        let (number, present) = (self.0.number, Arc::clone(&self.0.present));
+        SharedRule(Arc::new(Inner { number, name: name.into(), without, present }))
     }
 
     /// The rule's name.

@@ -37,11 +37,22 @@ async fn still(policy: &str) -> (Server, Gate, Arc<ManualClock>) {
     let server = Server::start().unwrap();
     let clock = Arc::new(ManualClock::new());
     clock.advance(Span::from_secs(START));
-    let judge = Arc::clone(&clock) as Arc<dyn Clock>;
-    let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
-    let store = builder.deadline(LONG).judged_by(Arc::clone(&judge)).connect().await.unwrap();
-    let gate = Gate::builder().text(policy).fleet(Fleet::new(store)).clock(judge).open().unwrap();
+    let gate = gate_by(&server, policy, &clock, &clock).await;
     (server, gate, clock)
+}
+
+/// A gate by a clock, on a server that is told the time by another.
+async fn gate_by(
+    server: &Server,
+    policy: &str,
+    here: &Arc<ManualClock>,
+    there: &Arc<ManualClock>,
+) -> Gate {
+    let judge = Arc::clone(there) as Arc<dyn Clock>;
+    let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
+    let store = builder.deadline(LONG).judged_by(judge).connect().await.unwrap();
+    let builder = Gate::builder().text(policy).fleet(Fleet::new(store));
+    builder.clock(Arc::clone(here) as Arc<dyn Clock>).open().unwrap()
 }
 
 /// A service whose handler is given the limits, and ends as `handler` does.
@@ -228,8 +239,20 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
 /// The same as in this process; Redis is told by a task of its own.
 #[tokio::test]
 async fn a_permit_in_redis_is_renewed_for_as_long_as_its_request_is_in_flight() {
+    for ahead in [0, 1_000_000] {
+        permits_are_renewed(Span::from_secs(ahead)).await;
+    }
+}
+
+/// Whatever the node's own clock says: it may be ahead of the server's by more than a lease.
+async fn permits_are_renewed(ahead: Span) {
     let policy = "rules: [{ name: busy, algorithm: concurrency, limit: 1 in flight }]";
-    let (_server, gate, clock) = still(policy).await;
+    let server = Server::start().unwrap();
+    let (there, clock) = (Arc::new(ManualClock::new()), Arc::new(ManualClock::new()));
+    there.advance(Span::from_secs(START));
+    clock.advance(Span::from_secs(START));
+    clock.advance(ahead);
+    let gate = gate_by(&server, policy, &clock, &there).await;
     let mut service = handled(&gate, |_| pending());
     let mut future = Box::pin(service.call(request("/")));
     let look = async || gate.peek(&Sample::new("GET /")).await;
@@ -240,6 +263,7 @@ async fn a_permit_in_redis_is_renewed_for_as_long_as_its_request_is_in_flight() 
     })
     .await;
     for _ in 0..8 {
+        there.advance(Span::from_secs(31));
         clock.advance(Span::from_secs(31));
         // Until it is renewed: the next step would be too late.
         until(async || Span::from_secs(45) < look().await.decision().reset_after).await;
