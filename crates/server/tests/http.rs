@@ -278,6 +278,7 @@ fn a_queue_holds_back_behind_proxies() {
         std::thread::scope(|scope| {
             let held = scope.spawn(|| http.send("GET", path, &[], b"").unwrap().status);
             while world.clock.waiting() == 0 {
+                assert!(!held.is_finished(), "it was answered at once");
                 std::thread::yield_now();
             }
             world.clock.advance(Span::from_micros(499_999));

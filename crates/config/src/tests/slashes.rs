@@ -192,9 +192,13 @@ fn the_longest_path_is_read_to_its_end() {
 fn a_part_of_a_path_is_looked_for_by_every_reading() {
     let text = "costs: [{ path: '/export/*', cost: { from: segment:2 } }]
 rules: [{ name: a, key: segment:2, if_missing: skip, limit: 900/s }]";
-    let rules = rules(text);
-    assert_eq!(keys(&rules, "/tenants%2Facme"), ["segment:2 = acme"]);
-    assert_eq!(plan(&rules, "/tenants"), "");
-    assert_eq!(plan(&rules, "/export/500"), "a=500");
-    assert_eq!(plan(&rules, "/export%2F500"), "a=500");
+    let by_tenant = rules(text);
+    assert_eq!(keys(&by_tenant, "/tenants%2Facme"), ["segment:2 = acme"]);
+    assert_eq!(plan(&by_tenant, "/tenants"), "");
+    // For everybody: by the first reading, in which there is no second segment.
+    let by_nobody = rules(&text.replace("key: segment:2, if_missing: skip, ", ""));
+    for rules in [by_tenant, by_nobody] {
+        assert_eq!(plan(&rules, "/export/500"), "a=500");
+        assert_eq!(plan(&rules, "/export%2F500"), "a=500");
+    }
 }
