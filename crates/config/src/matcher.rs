@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use ipnet::IpNet;
 
 use crate::attribute::Attribute;
-use crate::facts::Facts;
+use crate::facts::{Facts, plain_method};
 use crate::glob::Glob;
 use crate::path::Pattern;
 
@@ -140,6 +140,15 @@ impl Condition {
             Condition::Not(matcher) => !matcher.matches(facts),
             Condition::Path(patterns) => patterns.iter().any(|it| it.matches(&facts.path)),
             Condition::Tier(tiers) => tiers.contains(&facts.tier()),
+            // As below, and shorter: many rules ask for one.
+            Condition::Value { attribute: Attribute::Method, like } => {
+                let method = facts.request.method();
+                let is_like = |glob: &Glob| match glob.ignores_case() {
+                    true => glob.matches(method.as_bytes()),
+                    false => glob.matches(&plain_method(method)),
+                };
+                !method.is_empty() && like.iter().any(is_like)
+            }
             Condition::Value { attribute, like } => {
                 facts.has_value(attribute, |value| like.iter().any(|glob| glob.matches(value)))
             }

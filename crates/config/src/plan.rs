@@ -188,6 +188,11 @@ impl Rules {
         if !last.look_up(limit, facts, rule) {
             return Turn::Misses;
         }
+        if rule.is_steady && route_cost.is_none() {
+            let cost = facts.request.cost().unwrap_or(1);
+            let (variant, is_open, is_shadow) = (0, false, false);
+            return Turn::Charges(Asks { rule, number, variant, cost, is_open, is_shadow });
+        }
         let variant = limit.variant(facts, last.parts());
         let is_shadow =
             limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, last.parts());

@@ -25,6 +25,8 @@ pub struct Rule {
     pub(crate) action: Action,
     /// Whether no rule below it applies to what it matches.
     pub(crate) is_last: bool,
+    /// Whether it asks the same of every request that it matches; see [`Rule::new`].
+    pub(crate) is_steady: bool,
 }
 
 /// What a rule does with what it matches.
@@ -145,6 +147,13 @@ pub(crate) struct Overridden {
 }
 
 impl Rule {
+    /// A rule. It is steady if it has one quota for everybody, always enforced, and no say in what
+    /// a request costs: then nothing depends on the request but whom it counts.
+    pub(crate) fn new(name: Box<str>, matcher: Matcher, action: Action, is_last: bool) -> Rule {
+        let is_steady = matches!(&action, Action::Limit(limit) if limit.is_steady());
+        Rule { name, matcher, action, is_last, is_steady }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -209,6 +218,14 @@ impl Limit {
     /// Whether there are requests that it matches and does not apply to: those without its key.
     pub(crate) fn may_be_skipped(&self) -> bool {
         self.missing == Missing::Skip && !self.key.is_empty()
+    }
+
+    fn is_steady(&self) -> bool {
+        let has_one_quota = matches!(&self.variants[..], [only] if !only.policies().is_empty());
+        let is_for_all = self.by_tier.is_empty() && self.overrides.by_values.is_empty();
+        let is_enforced = self.enforced >= 10_000;
+        let has_no_say = self.cost.is_none() && self.counts_when.is_none();
+        has_one_quota && is_for_all && is_enforced && has_no_say
     }
 
     /// The variant for a request, by its key or its tier.

@@ -29,13 +29,15 @@ pub struct Admission {
     /// Which of the file's costs counts for its route.
     pub(crate) route_cost: Option<usize>,
     pub(crate) by: By,
-    /// Not within it: what has not been said yet would be moved about with it.
-    pub(crate) each: Vec<Judged>,
+    pub(crate) each: Each,
     /// Whether it is held back: then, dropping it gives everything back.
     pub(crate) is_waiting: bool,
     /// What came of it in a share; most have none.
     pub(crate) turn: Option<Turn>,
 }
+
+/// What limits said, in their order. There is room for what most requests are judged by.
+pub(crate) type Each = SmallVec<[Judged; 4]>;
 
 /// Why a request was decided as it was.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -185,7 +187,7 @@ impl Admission {
             stopped_by: None,
             route_cost: None,
             by: By::Store,
-            each: Vec::new(),
+            each: Each::new(),
             is_waiting: false,
             turn: None,
         }
@@ -310,12 +312,16 @@ impl Admission {
 
     /// Counts what each rule said.
     pub(crate) fn count(&self) {
-        // The limits of a rule stand beside each other.
-        let rules = self.each.chunk_by(|one, next| one.rule == next.rule);
-        for limits in rules.filter(|limits| !limits[0].is_shared) {
-            let verdict = limits.iter().map(|judged| judged.decision.verdict);
-            let verdict = verdict.fold(Verdict::Allow, Verdict::and);
-            self.generation.counts(limits[0].rule as usize).add(verdict, limits[0].is_shadow);
+        let mut rest = self.each.iter().peekable();
+        while let Some(first) = rest.next() {
+            let mut verdict = first.decision.verdict;
+            // The limits of a rule stand beside each other; most have one.
+            while let Some(other) = rest.next_if(|it| it.rule == first.rule) {
+                verdict = verdict.and(other.decision.verdict);
+            }
+            if !first.is_shared {
+                self.generation.counts(first.rule as usize).add(verdict, first.is_shadow);
+            }
         }
         if let Some(rule) = self.stopped_by {
             self.generation.counts(rule).add(self.verdict, false);

@@ -64,6 +64,12 @@ pub(crate) struct Limit {
     pub(crate) cells: u32,
     /// The time in which it comes back in full.
     pub(crate) window: Span,
+    /// Whether clients are told of it.
+    pub(crate) is_shown: bool,
+    /// Whether its rule says itself what a request costs.
+    pub(crate) has_own_cost: bool,
+    /// Whether it hands out permits, which come back.
+    pub(crate) is_permit: bool,
 }
 
 /// What it takes to go from one window to the next.
@@ -186,8 +192,20 @@ impl Limit {
         let name_shown = name_shown(rule, timed);
         let listed = listed(rule, &name_shown, cells, window);
         let remains = format!("{SEPARATOR}\"{name_shown}\";r=").into();
-        let name = name.into();
-        Limit { name, rule: made, calendar, name_shown, listed, remains, whole, cells, window }
+        Limit {
+            name: name.into(),
+            rule: made,
+            calendar,
+            name_shown,
+            listed,
+            remains,
+            whole,
+            cells,
+            window,
+            is_shown: rule.is_shown(),
+            has_own_cost: rule.has_own_cost(),
+            is_permit: timed.kind() == Kind::Concurrency,
+        }
     }
 
     pub(crate) fn present_rule(&self) -> StoreRule {
@@ -195,6 +213,12 @@ impl Limit {
             Some(calendar) => calendar.window.load().rule.clone(),
             None => self.rule.clone(),
         }
+    }
+
+    /// The limit, if it is the same at any time.
+    #[inline]
+    pub(crate) fn always(&self) -> Option<Present<'_>> {
+        self.calendar.is_none().then_some(Present::Always(&self.rule))
     }
 
     /// The limit as it is at `now`.

@@ -4,28 +4,33 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use tidegate_config::{Asks, Facts, KeySource, Planned, Request, Rules, Who};
-use tidegate_core::{Decision, Kind, Span, Tick, Verdict};
+use tidegate_core::{Decision, Kind, Receipt, Span, Tick, Verdict};
 use tidegate_store::{Charge, Key, MemoryStore};
 
-use crate::admission::{Admission, Charged, Judged, Reason};
+use crate::admission::{Admission, Charged, Each, Judged, Reason};
 use crate::apart::Lease;
 use crate::gate::Gate;
-use crate::generation::{Generation, Present};
+use crate::generation::{Generation, Limit, Present};
 use crate::turn::{Patience, Turning};
 
 /// Where a limit is kept, and under which key.
 pub(crate) type Place<'g> = (Present<'g>, Key);
 
-/// Where limits that are judged together are kept, in their order. More are refused before they
-/// are asked.
-type Places<'g> = ArrayVec<Place<'g>, { Rules::LIMITS_MAX }>;
+/// A limit that a request is judged by.
+struct Asked<'g, 'f> {
+    asks: Asks<'f>,
+    part: u8,
+    limit: &'g Limit,
+    present: Present<'g>,
+    key: Key,
+}
 
-/// There is room for so many limits from the start: few requests have more.
-const LIMITS_USUAL: usize = 4;
+/// Limits that are judged together, in their order. More are refused before they are asked.
+type AskedTogether<'g, 'f> = ArrayVec<Asked<'g, 'f>, { Rules::LIMITS_MAX }>;
 
 /// What a request is judged by, as it is found.
 struct Found<'g, 'f> {
-    places: Places<'g>,
+    asked: AskedTogether<'g, 'f>,
     /// Asked after the others, one by one.
     shadow: Vec<Planned<'f>>,
     is_too_long: bool,
@@ -93,29 +98,29 @@ impl Gate {
             admission.route_cost = generation.rules.route_cost(facts);
             return admission;
         }
-        admission.each.reserve_exact(LIMITS_USUAL);
-        let mut found =
-            Found { places: Places::new(), shadow: Vec::new(), is_too_long: false, made: None };
+        let mut found = Found {
+            asked: AskedTogether::new(),
+            shadow: Vec::new(),
+            is_too_long: false,
+            made: None,
+        };
         let outline = generation.rules.walk(facts, |asks, who| {
             if asks.is_shadow {
                 found.shadow.push(Planned { asks, key: who.parts.clone() });
                 return;
             }
             match found.key(store, who) {
-                Some(key) => {
-                    self.ask_here(generation, &asks, key, &mut admission, &mut found.places);
-                }
+                Some(key) => self.ask_here(generation, asks, key, facts.now(), &mut found.asked),
                 None => found.is_too_long = true,
             }
         });
         admission.outline(&outline);
-        if !matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
-            admission.each.clear();
-        } else if found.is_too_long {
-            admission.each.clear();
-            admission.never(Reason::KeyTooLong);
-        } else {
-            self.judge_here(store, generation, &found, &mut admission, charges);
+        if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
+            if found.is_too_long {
+                admission.never(Reason::KeyTooLong);
+            } else {
+                self.judge_here(store, generation, &found, &mut admission, charges);
+            }
         }
         admission
     }
@@ -129,36 +134,53 @@ impl Gate {
         charges: bool,
     ) {
         let mut verdict = Verdict::Allow;
-        if !found.places.is_empty() {
-            verdict = judge(store, &found.places, admission.now, &mut admission.each, charges);
+        if !found.asked.is_empty() {
+            verdict = judge_asked(store, &found.asked, admission.now, &mut admission.each, charges);
             admission.conclude(verdict);
         }
-        // A request that is refused is charged to nothing, not even in shadow.
-        let charges = charges && verdict.passes();
-        for planned in &found.shadow {
+        if !found.shadow.is_empty() {
+            // A request that is refused is charged to nothing, not even in shadow.
+            let charges = charges && verdict.passes();
+            self.judge_shadow(store, generation, &found.shadow, admission, charges);
+        }
+    }
+
+    /// Kept out of the way of requests that are in nobody's shadow: it needs room of its own.
+    #[inline(never)]
+    fn judge_shadow(
+        &self,
+        store: &MemoryStore,
+        generation: &Generation,
+        shadow: &[Planned<'_>],
+        admission: &mut Admission,
+        charges: bool,
+    ) {
+        for planned in shadow {
             let Ok(key) = store.key(&planned.key[..]) else { continue };
-            let (before, mut places) = (admission.each.len(), Places::new());
-            self.ask_here(generation, planned, key, admission, &mut places);
-            let each = &mut admission.each[before..];
-            let _ = judge(store, &places, admission.now, each, charges);
+            let mut asked = AskedTogether::new();
+            self.ask_here(generation, planned.asks, key, admission.now, &mut asked);
+            let _ = judge_asked(store, &asked, admission.now, &mut admission.each, charges);
         }
     }
 
     /// Adds the limits of a rule.
-    fn ask_here<'g>(
+    #[inline]
+    fn ask_here<'g, 'f>(
         &self,
         generation: &'g Generation,
-        asks: &Asks<'_>,
+        asks: Asks<'f>,
         key: Key,
-        admission: &mut Admission,
-        places: &mut Places<'g>,
+        now: Tick,
+        asked: &mut AskedTogether<'g, 'f>,
     ) {
-        self.limits_here(generation, asks, key, admission.now, |place, judged| {
+        for (part, limit) in (0..).zip(generation.limits(asks.number, asks.variant)) {
+            let present = limit.always().unwrap_or_else(|| {
+                let timed = &asks.rule.variants()[asks.variant].policies()[usize::from(part)];
+                limit.present(timed, &self.0.store, now)
+            });
             // There is no room for what is more than can be judged together: nothing is, then.
-            if places.try_push(place).is_ok() {
-                admission.each.push(judged);
-            }
-        });
+            let _ = asked.try_push(Asked { asks, part, limit, present, key });
+        }
     }
 
     /// Every limit of a rule for `key`.
@@ -192,6 +214,61 @@ impl Found<'_, '_> {
             }
         }
     }
+}
+
+impl Asked<'_, '_> {
+    #[inline]
+    fn charge(&self) -> Charge<'_> {
+        let rule = self.present.here().expect("a rule of this store");
+        Charge { rule, key: self.key, cost: self.asks.cost }
+    }
+
+    #[inline]
+    fn judged(&self, decision: Decision, receipt: Option<Receipt>) -> Judged {
+        let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        Judged {
+            rule: word(self.asks.number),
+            variant: word(self.asks.variant),
+            part: self.part,
+            is_shadow: self.asks.is_shadow,
+            is_open: self.asks.is_open,
+            is_shown: self.limit.is_shown,
+            has_own_cost: self.limit.has_own_cost,
+            is_permit: self.limit.is_permit,
+            is_charged: receipt.is_some(),
+            is_shared: false,
+            cost: self.asks.cost,
+            decision,
+            settled_at: None,
+            charged: Charged::here(self.key, receipt),
+        }
+    }
+}
+
+/// Judges all together, and charges all or none if that is wanted. What each says is added.
+fn judge_asked(
+    store: &MemoryStore,
+    asked: &[Asked<'_, '_>],
+    now: Tick,
+    each: &mut Each,
+    charges: bool,
+) -> Verdict {
+    if !charges {
+        return asked.iter().fold(Verdict::Allow, |verdict, one| {
+            let Charge { rule, key, cost } = one.charge();
+            let decision = store.peek(rule, key, now, cost);
+            each.push(one.judged(decision, None));
+            verdict.and(decision.verdict)
+        });
+    }
+    let together: ArrayVec<Charge<'_>, { Rules::LIMITS_MAX }> =
+        asked.iter().map(Asked::charge).collect();
+    let mut asked = asked.iter();
+    store.decide_all(&together, now, |decision, receipt| {
+        if let Some(one) = asked.next() {
+            each.push(one.judged(decision, receipt));
+        }
+    })
 }
 
 /// A limit that has not said anything yet.

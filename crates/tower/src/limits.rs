@@ -145,6 +145,8 @@ impl Wishes {
 #[derive(Debug)]
 pub(crate) struct InFlight {
     limits: Limits,
+    /// Whether nothing is left to do, and nobody is left who could wish for something.
+    is_over: bool,
     /// Renews permits; most requests have none.
     _keeping: Option<Keeping>,
 }
@@ -167,23 +169,27 @@ impl InFlight {
         let state = State { admission, wishes: Wishes::default() };
         let limits = Limits(Arc::new(Mutex::new(state)));
         request.extensions_mut().insert(limits.clone());
-        InFlight { _keeping: to_keep.map(|it| limits.keep(it)), limits }
+        InFlight { _keeping: to_keep.map(|it| limits.keep(it)), limits, is_over: false }
     }
 
     /// Carries out what response and handler say, and writes what the client is told.
     pub(crate) fn answered<R>(&mut self, response: &mut http::Response<R>) -> Left {
-        self.with(|state, is_alone| {
+        let left = self.with(|state, is_alone| {
             let answered = Answered { status: response.status(), headers: response.headers() };
             match state.carry_out(Some(&answered)) {
                 Some(settling) => Left::Settling(settling),
                 None => state.told(response.headers_mut(), is_alone),
             }
-        })
+        });
+        self.is_over = matches!(left, Left::Nothing);
+        left
     }
 
     /// Writes what the client is told once everything is settled.
     pub(crate) fn settled(&mut self, headers: &mut HeaderMap) -> Left {
-        self.with(|state, is_alone| state.told(headers, is_alone))
+        let left = self.with(|state, is_alone| state.told(headers, is_alone));
+        self.is_over = matches!(left, Left::Nothing);
+        left
     }
 
     /// The service has failed to answer.
@@ -216,6 +222,9 @@ impl State {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         self.with(|state, is_alone| {
             // Nobody is left to wait for Redis: dropped, it is told in the background.
             drop(state.carry_out(None));

@@ -82,6 +82,9 @@ impl Proxies {
     /// The network that a client of this address counts as.
     pub(crate) fn group(&self, address: IpAddr) -> Group {
         let address = address.to_canonical();
+        if matches!(address, IpAddr::V4(_)) && 32 <= self.ipv4_prefix {
+            return Group(IpNet::from(address));
+        }
         let prefix = match address {
             IpAddr::V4(_) => self.ipv4_prefix.min(32),
             IpAddr::V6(_) => self.ipv6_prefix.min(128),

@@ -166,7 +166,7 @@ impl Reading<'_> {
             .and_then(|node| node.count("priority", 0..=1_000_000, &mut self.problems));
         let action = self.read_action(&fields, &matcher)?;
         let is_last = self.read_flag(&fields, "last", false);
-        let rule = Rule { name: name?, matcher, action, is_last };
+        let rule = Rule::new(name?, matcher, action, is_last);
         Some(Ranked { priority: priority.unwrap_or(0), at: fields.at_name(), rule })
     }
 

@@ -15,13 +15,63 @@ pub(super) struct Trie {
 
 #[derive(Debug, Default)]
 struct Node {
-    literal: HashMap<Box<str>, u32, RandomState>,
+    literal: Literals,
     /// Below any segment: those with a wildcard.
     any: Option<u32>,
     /// For paths that end here.
     here: Vec<RuleNumber>,
     /// For paths that go through here or end here.
     below: Vec<RuleNumber>,
+}
+
+/// The segments below a node. A few are compared one by one, which takes less than a hash.
+#[derive(Debug)]
+enum Literals {
+    Few(Vec<(Box<str>, u32)>),
+    Many(HashMap<Box<str>, u32, RandomState>),
+}
+
+impl Node {
+    /// Whether nothing is left to be found from here on.
+    #[inline]
+    fn is_end(&self) -> bool {
+        self.any.is_none() && self.here.is_empty() && self.literal.is_empty()
+    }
+}
+
+impl Default for Literals {
+    fn default() -> Literals {
+        Literals::Few(Vec::new())
+    }
+}
+
+impl Literals {
+    const FEW_MAX: usize = 4;
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        matches!(self, Literals::Few(few) if few.is_empty())
+    }
+
+    #[inline]
+    fn get(&self, segment: &str) -> Option<u32> {
+        match self {
+            Literals::Few(few) => few.iter().find(|(text, _)| **text == *segment).map(|it| it.1),
+            Literals::Many(many) => many.get(segment).copied(),
+        }
+    }
+
+    /// Adds one that is not there.
+    fn insert(&mut self, segment: &str, node: u32) {
+        match self {
+            Literals::Few(few) if few.len() < Literals::FEW_MAX => few.push((segment.into(), node)),
+            Literals::Few(few) => {
+                let known = std::mem::take(few).into_iter();
+                *self = Literals::Many(known.chain([(segment.into(), node)]).collect());
+            }
+            Literals::Many(many) => drop(many.insert(segment.into(), node)),
+        }
+    }
 }
 
 impl Default for Trie {
@@ -48,10 +98,10 @@ impl Trie {
 
     fn literal(&mut self, at: usize, text: &str) -> usize {
         if let Some(next) = self.nodes[at].literal.get(text) {
-            return *next as usize;
+            return next as usize;
         }
         let next = self.add();
-        self.nodes[at].literal.insert(text.into(), next);
+        self.nodes[at].literal.insert(text, next);
         next as usize
     }
 
@@ -80,12 +130,13 @@ impl Trie {
     fn find_below(&self, at: u32, mut rest: Segments<'_>, found: &mut Candidates) {
         let node = &self.nodes[at as usize];
         put(&node.below, found);
+        // Below `/**` nobody asks for more.
+        if node.is_end() {
+            return;
+        }
         let Some(segment) = rest.next() else { return put(&node.here, found) };
-        // Most nodes have no literal below them: no hash is taken for those.
-        if !node.literal.is_empty()
-            && let Some(below) = node.literal.get(segment)
-        {
-            self.find_below(*below, rest.clone(), found);
+        if let Some(below) = node.literal.get(segment) {
+            self.find_below(below, rest.clone(), found);
         }
         if let Some(below) = node.any {
             self.find_below(below, rest, found);

@@ -39,9 +39,21 @@ impl MemoryStore {
         if LIMITS_MAX < charges.len() {
             return Verdict::Never;
         }
-        if let Some(verdict) = self.decide_few(charges, now, &mut each) {
-            return verdict;
+        match self.decide_few(charges, now, &mut each) {
+            Some(verdict) => verdict,
+            None => self.decide_many(charges, now, &mut each),
         }
+    }
+
+    /// The long way, which needs much room: kept out of the short one.
+    #[cold]
+    #[inline(never)]
+    fn decide_many(
+        &self,
+        charges: &[Charge<'_>],
+        now: Tick,
+        each: &mut dyn FnMut(Decision, Option<Receipt>),
+    ) -> Verdict {
         loop {
             let latest: ArrayVec<Option<Arc<Rule>>, LIMITS_MAX> =
                 charges.iter().map(|charge| charge.rule.latest()).collect();
