@@ -222,10 +222,9 @@ impl Limit {
 
     fn is_steady(&self) -> bool {
         let has_one_quota = matches!(&self.variants[..], [only] if !only.policies().is_empty());
-        let is_for_all = self.by_tier.is_empty() && self.overrides.by_values.is_empty();
         let is_enforced = self.enforced >= 10_000;
         let has_no_say = self.cost.is_none() && self.counts_when.is_none();
-        has_one_quota && is_for_all && is_enforced && has_no_say
+        has_one_quota && is_enforced && has_no_say
     }
 
     /// The variant for a request, by its key or its tier.

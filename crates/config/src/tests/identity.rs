@@ -240,6 +240,24 @@ fn a_default_cost_is_taken_as_it_is_written() {
     }
 }
 
+/// One quota for everybody is no reason to take a rule for one that asks the same of everybody.
+#[test]
+fn a_rule_with_one_quota_may_still_be_in_shadow_or_wait_for_the_response() {
+    for (field, expected) in [
+        ("burst: 9", (1, false, false)),
+        ("shadow: true", (1, false, true)),
+        ("counts_when: { status: 401 }", (1, true, false)),
+        ("cost: 3", (3, false, false)),
+        ("cost: { from: response:x-cost, default: 2 }", (2, true, false)),
+    ] {
+        let loaded = loaded(&format!("rules: [{{ name: a, limit: 9/s, {field} }}]"));
+        let sample = request("/");
+        let facts = loaded.rules.facts(&sample, NOW);
+        let asks = loaded.rules.plan(&facts).charges[0].asks;
+        assert_eq!((asks.cost, asks.is_open, asks.is_shadow), expected, "{field}");
+    }
+}
+
 /// A value that is too long for a key is a way around neither a match, nor a cost, nor a rule that
 /// is skipped without a key.
 #[test]
