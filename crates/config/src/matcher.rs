@@ -143,9 +143,12 @@ impl Condition {
             // As below, and shorter: many rules ask for one.
             Condition::Value { attribute: Attribute::Method, like } => {
                 let method = facts.request.method();
-                let is_like = |glob: &Glob| match glob.ignores_case() {
-                    true => glob.matches(method.as_bytes()),
-                    false => glob.matches(&plain_method(method)),
+                let is_like = |glob: &Glob| {
+                    if glob.ignores_case() {
+                        glob.matches(method.as_bytes())
+                    } else {
+                        glob.matches(&plain_method(method))
+                    }
                 };
                 !method.is_empty() && like.iter().any(is_like)
             }

@@ -1,7 +1,7 @@
 //! The gate's fields as headers of a response.
 //!
-//! What most responses tell as the one before did, such as quotas, is kept and compared; the rest is
-//! made anew.
+//! What most responses tell as the one before did, such as quotas, is kept and compared; the rest
+//! is made anew.
 
 use std::cell::RefCell;
 
