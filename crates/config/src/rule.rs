@@ -25,7 +25,8 @@ pub struct Rule {
     pub(crate) action: Action,
     /// Whether no rule below it applies to what it matches.
     pub(crate) is_last: bool,
-    /// Whether it asks the same of every request that it matches; see [`Rule::new`].
+    /// Whether only whom it counts depends on the request, and what the caller or the route says
+    /// that it costs.
     pub(crate) is_steady: bool,
 }
 
@@ -148,7 +149,7 @@ pub(crate) struct Overridden {
 
 impl Rule {
     /// A rule. It is steady if it has one quota for everybody, always enforced, and no say in what
-    /// a request costs: then nothing depends on the request but whom it counts.
+    /// a request costs.
     pub(crate) fn new(name: Box<str>, matcher: Matcher, action: Action, is_last: bool) -> Rule {
         let is_steady = matches!(&action, Action::Limit(limit) if limit.is_steady());
         Rule { name, matcher, action, is_last, is_steady }

@@ -187,9 +187,8 @@ impl InFlight {
 
     /// Writes what the client is told once everything is settled.
     pub(crate) fn settled(&mut self, headers: &mut HeaderMap) -> Left {
-        let left = self.with(|state, is_alone| state.told(headers, is_alone));
-        self.is_over = matches!(left, Left::Nothing);
-        left
+        // It is not over: whoever had the limits until now may have wished for something since.
+        self.with(|state, is_alone| state.told(headers, is_alone))
     }
 
     /// The service has failed to answer.
@@ -233,5 +232,33 @@ impl Drop for InFlight {
                 drop(state.admission.release());
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_gate::{Gate, Sample};
+
+    use super::*;
+
+    /// Whoever wishes for something between the response and its settlement is heard, also if the
+    /// layer has the limits alone by then.
+    #[test]
+    fn a_wish_while_a_response_is_settled_is_carried_out() {
+        let policy = "rules: [{ name: a, limit: 10/h, counts_when: { status: 200 } }]";
+        let gate = Gate::from_text(policy).unwrap();
+        let mut request = http::Request::new(());
+        let admission = Box::new(gate.decide(&Sample::new("GET /")));
+        let mut in_flight = InFlight::new(admission, &mut request);
+        let limits = request.extensions_mut().remove::<Limits>().unwrap();
+        let mut response = http::Response::new(());
+        let Left::Settling(settling) = in_flight.answered(&mut response) else {
+            panic!("a rule listens to the response");
+        };
+        limits.charge_more(3);
+        drop((limits, settling));
+        let _ = in_flight.settled(response.headers_mut());
+        drop(in_flight);
+        assert_eq!(gate.decide(&Sample::new("GET /")).decision().remaining, 10 - 1 - 3 - 1);
     }
 }
