@@ -117,7 +117,7 @@ mod tests {
     /// What is kept of one response is told in the next only where that says the same.
     #[test]
     fn every_response_tells_what_the_gate_says() {
-        let gates = [gate("5/s"), gate("5/min"), gate("7/h"), gate("5/s")];
+        let gates = [gate("5/s"), gate("5/min"), gate("7/h"), gate("6/s")];
         for gate in gates.iter().cycle().take(24) {
             let admission = gate.decide(&Sample::new("GET /"));
             let mut headers = HeaderMap::new();
