@@ -29,6 +29,15 @@ fn what_was_saved_can_be_spent_faster() {
     assert_eq!(all, 310 + 63);
 }
 
+/// A rule with credits has two limits, and is one rule.
+#[test]
+fn a_request_is_counted_once_for_a_rule() {
+    let (gate, _) = gate("rules: [{ name: r, limit: 10/s, credits: { for: 30s, rate: 10x } }]");
+    assert_eq!(passed(&gate, &Sample::new("GET /"), 12), 10);
+    let counts = gate.counts()[0].1;
+    assert_eq!((counts.allowed, counts.denied), (10, 2));
+}
+
 /// The numbers of a rule with credits.
 #[derive(Clone, Copy, Debug)]
 struct Saved {
