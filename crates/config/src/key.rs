@@ -36,6 +36,9 @@ pub(crate) fn find_sources(list: &mut [Rule]) {
         let next = u32::try_from(known.len() + 1).unwrap_or(0);
         let source = known.entry((limit.key.clone(), limit.missing)).or_insert(next);
         limit.source = KeySource(*source);
+        if let Some(steady) = &mut rule.steady {
+            steady.source = limit.source;
+        }
     }
 }
 
@@ -77,6 +80,22 @@ impl<'f> LastKey<'f> {
             self.parts.push(Part { source: attribute, value: Value::Missing });
         }
         true
+    }
+
+    /// The same for a rule of which this is known to be the source, by the plain reading of a path.
+    #[inline]
+    pub(crate) fn look_up_plain(
+        &mut self,
+        source: KeySource,
+        facts: &'f Facts<'_, '_>,
+        rule: &'f Rule,
+    ) -> bool {
+        source.is_shared_with(self.source) || self.look_up_new(facts, rule)
+    }
+
+    #[inline(never)]
+    fn look_up_new(&mut self, facts: &'f Facts<'_, '_>, rule: &'f Rule) -> bool {
+        rule.limit().is_some_and(|limit| self.look_up(limit, facts, rule))
     }
 
     pub(crate) fn who(&self) -> Who<'_, 'f> {

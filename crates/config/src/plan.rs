@@ -59,6 +59,14 @@ pub struct Asks<'f> {
     pub is_shadow: bool,
 }
 
+impl<'f> Asks<'f> {
+    /// What a steady rule asks.
+    #[inline]
+    fn steady(rule: &'f Rule, number: usize, cost: u32) -> Asks<'f> {
+        Asks { rule, number, variant: 0, cost, is_open: false, is_shadow: false }
+    }
+}
+
 /// Whom a rule counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'w, 'f> {
@@ -117,11 +125,25 @@ impl Rules {
         let number = self.route_cost(facts);
         let mut outline = Outline { stopped: None, is_too_much: false, route_cost: number };
         let route_cost = number.map(|number| &self.costs[number].1);
+        // What a steady rule asks, if the route has no cost and the path has one reading.
+        let is_plain = route_cost.is_none() && !facts.has_others();
+        let given = facts.request.cost().unwrap_or(1);
         let mut limits = 0;
         let mut last = LastKey::default();
         for candidate in self.index.candidates(facts) {
             let number = candidate as usize;
             let rule = &self.list[number];
+            if is_plain && let Some(steady) = rule.steady {
+                let is_for = self.index.confirms(candidate, &rule.matcher, facts);
+                if is_for && last.look_up_plain(steady.source, facts, rule) {
+                    limits += usize::from(steady.limits);
+                    each(Asks::steady(rule, number, given), last.who());
+                    if rule.is_last {
+                        break;
+                    }
+                }
+                continue;
+            }
             let Some((facts, is_sure)) = self.index.reading(candidate, &rule.matcher, facts) else {
                 continue;
             };
@@ -153,7 +175,7 @@ impl Rules {
 
     /// The same as [`Rules::turn`] for a rule that matches by this reading of the path. What it
     /// misses there, it may find by the next.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn turn_by_any<'f>(
         &'f self,
         number: usize,
@@ -188,10 +210,9 @@ impl Rules {
         if !last.look_up(limit, facts, rule) {
             return Turn::Misses;
         }
-        if rule.is_steady && route_cost.is_none() {
+        if rule.steady.is_some() && route_cost.is_none() {
             let cost = facts.request.cost().unwrap_or(1);
-            let (variant, is_open, is_shadow) = (0, false, false);
-            return Turn::Charges(Asks { rule, number, variant, cost, is_open, is_shadow });
+            return Turn::Charges(Asks::steady(rule, number, cost));
         }
         let variant = limit.variant(facts, last.parts());
         let is_shadow =

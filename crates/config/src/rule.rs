@@ -25,9 +25,19 @@ pub struct Rule {
     pub(crate) action: Action,
     /// Whether no rule below it applies to what it matches.
     pub(crate) is_last: bool,
-    /// Whether only whom it counts depends on the request, and what the caller or the route says
-    /// that it costs.
-    pub(crate) is_steady: bool,
+    /// If only whom it counts depends on the request, and what the caller or the route says that it
+    /// costs.
+    pub(crate) steady: Option<Steady>,
+}
+
+/// What has to be known of a rule with one quota for everybody, always enforced, which has no say
+/// in what a request costs: beside the rule, so that nothing else is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Steady {
+    /// How many limits it has.
+    pub(crate) limits: u8,
+    /// As in [`Limit::source`].
+    pub(crate) source: KeySource,
 }
 
 /// What a rule does with what it matches.
@@ -148,11 +158,9 @@ pub(crate) struct Overridden {
 }
 
 impl Rule {
-    /// A rule. It is steady if it has one quota for everybody, always enforced, and no say in what
-    /// a request costs.
     pub(crate) fn new(name: Box<str>, matcher: Matcher, action: Action, is_last: bool) -> Rule {
-        let is_steady = matches!(&action, Action::Limit(limit) if limit.is_steady());
-        Rule { name, matcher, action, is_last, is_steady }
+        let steady = if let Action::Limit(limit) = &action { limit.steady() } else { None };
+        Rule { name, matcher, action, is_last, steady }
     }
 
     /// Its name.
@@ -221,11 +229,12 @@ impl Limit {
         self.missing == Missing::Skip && !self.key.is_empty()
     }
 
-    fn is_steady(&self) -> bool {
-        let has_one_quota = matches!(&self.variants[..], [only] if !only.policies().is_empty());
+    fn steady(&self) -> Option<Steady> {
+        let [only] = &self.variants[..] else { return None };
+        let limits = u8::try_from(only.policies().len()).ok().filter(|limits| 0 < *limits)?;
         let is_enforced = self.enforced >= 10_000;
         let has_no_say = self.cost.is_none() && self.counts_when.is_none();
-        has_one_quota && is_enforced && has_no_say
+        (is_enforced && has_no_say).then_some(Steady { limits, source: self.source })
     }
 
     /// The variant for a request, by its key or its tier.

@@ -99,10 +99,7 @@ pub(crate) enum Charged {
 
 impl Charged {
     pub(crate) fn here(key: Key, receipt: Option<Receipt>) -> Charged {
-        let mut receipts = SmallVec::new();
-        if let Some(receipt) = receipt {
-            receipts.push(receipt);
-        }
+        let receipts = receipt.map_or_else(SmallVec::new, |receipt| SmallVec::from_buf([receipt]));
         Charged::Here { key, receipts }
     }
 
@@ -312,12 +309,16 @@ impl Admission {
 
     /// Counts what each rule said.
     pub(crate) fn count(&self) {
-        let mut rest = self.each.iter().peekable();
-        while let Some(first) = rest.next() {
+        let mut rest = &self.each[..];
+        while let [first, others @ ..] = rest {
+            rest = others;
             let mut verdict = first.decision.verdict;
             // The limits of a rule stand beside each other; most have one.
-            while let Some(other) = rest.next_if(|it| it.rule == first.rule) {
+            while let [other, others @ ..] = rest
+                && other.rule == first.rule
+            {
                 verdict = verdict.and(other.decision.verdict);
+                rest = others;
             }
             if !first.is_shared {
                 self.generation.counts(first.rule as usize).add(verdict, first.is_shadow);

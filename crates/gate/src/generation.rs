@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -48,6 +49,8 @@ pub(crate) type Limits = SmallVec<[Limit; 1]>;
 /// A limit, and where the store keeps it.
 #[derive(Debug)]
 pub(crate) struct Limit {
+    /// Tells it from any other limit that this process has had.
+    pub(crate) id: LimitId,
     /// Under which it keeps its consumption.
     pub(crate) name: Box<str>,
     rule: StoreRule,
@@ -71,6 +74,10 @@ pub(crate) struct Limit {
     /// Whether it hands out permits, which come back.
     pub(crate) is_permit: bool,
 }
+
+/// Tells limits apart, those of earlier policies included.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct LimitId(u64);
 
 /// What it takes to go from one window to the next.
 #[derive(Debug)]
@@ -175,6 +182,13 @@ impl Generation {
     }
 }
 
+impl LimitId {
+    fn next() -> LimitId {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        LimitId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 impl Limit {
     fn new(
         (rule, timed): (&Rule, &Timed),
@@ -193,6 +207,7 @@ impl Limit {
         let listed = listed(rule, &name_shown, cells, window);
         let remains = format!("{SEPARATOR}\"{name_shown}\";r=").into();
         Limit {
+            id: LimitId::next(),
             name: name.into(),
             rule: made,
             calendar,

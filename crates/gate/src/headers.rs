@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use smallvec::SmallVec;
 use tidegate_config::Headers;
 use tidegate_core::{Span, Verdict};
 
 use crate::admission::{Admission, Judged};
-use crate::generation::SEPARATOR;
+use crate::generation::{Limit, LimitId, SEPARATOR};
 
 /// A field of a response.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -33,6 +34,15 @@ pub enum Field {
 }
 
 impl Field {
+    /// What is told of a request that passes unless the policy file says otherwise, in this order.
+    pub const USUAL: [Field; 5] = [
+        Field::RateLimitPolicy,
+        Field::RateLimit,
+        Field::XLimit,
+        Field::XRemaining,
+        Field::XReset,
+    ];
+
     /// The name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,7 +68,34 @@ pub enum FieldValue<'f> {
     Text(&'f str),
 }
 
+/// The usual five fields: [`Field::USUAL`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Usual<'d> {
+    /// `RateLimit-Policy`
+    pub policy: &'d str,
+    /// `RateLimit`
+    pub ratelimit: &'d str,
+    /// `X-RateLimit-Limit`
+    pub limit: u32,
+    /// `X-RateLimit-Remaining`
+    pub remaining: u32,
+    /// `X-RateLimit-Reset`
+    pub reset: u64,
+}
+
+/// Where a thread writes what clients are told. Whose it is makes no difference: it spares the next
+/// response what this one has written already.
+#[derive(Debug, Default)]
+pub struct Desk {
+    text: String,
+    /// The last `RateLimit-Policy`.
+    listed: String,
+    /// The limits that it is about.
+    of: SmallVec<[LimitId; 4]>,
+}
+
 /// Adds an item to a list. It has a comma before it, which the first does not need.
+#[inline]
 fn item(list: &mut String, item: &str) {
     list.push_str(if list.is_empty() { &item[SEPARATOR.len()..] } else { item });
 }
@@ -66,7 +103,7 @@ fn item(list: &mut String, item: &str) {
 impl Admission {
     /// The fields that the policy file asks for, one after the other.
     pub fn fields(&self, mut each: impl FnMut(Field, &str)) {
-        self.tell(&mut String::new(), |field, value| match value {
+        self.tell(&mut Desk::default(), |field, value| match value {
             FieldValue::Number(number) => each(field, itoa::Buffer::new().format(number)),
             FieldValue::Text(text) => each(field, text),
         });
@@ -77,19 +114,35 @@ impl Admission {
         self.each.is_empty() && self.verdict.passes() && !self.by.is_fallback()
     }
 
-    /// The same as [`Admission::fields`], with numbers as numbers. What `text` holds is lost: texts
-    /// are written there.
-    pub fn tell(&self, text: &mut String, mut each: impl FnMut(Field, FieldValue<'_>)) {
+    /// The usual five fields, if they are told and no other.
+    pub fn usual<'d>(&self, desk: &'d mut Desk) -> Option<Usual<'d>> {
+        let is_usual = self.generation.rules.headers() == Headers::Both
+            && self.verdict.passes()
+            && !self.by.is_fallback();
+        let closest = self.closest(|judged| judged.is_shown).filter(|_| is_usual)?;
+        self.write_draft(desk);
+        let decision = closest.decision();
+        Some(Usual {
+            policy: &desk.listed,
+            ratelimit: &desk.text,
+            limit: decision.limit,
+            remaining: decision.remaining,
+            reset: self.unix_reset(closest),
+        })
+    }
+
+    /// The same as [`Admission::fields`], with numbers as numbers.
+    pub fn tell(&self, desk: &mut Desk, mut each: impl FnMut(Field, FieldValue<'_>)) {
         let dialect = self.generation.rules.headers();
         if dialect != Headers::None
             && let Some(closest) = self.closest(|judged| judged.is_shown)
         {
             if matches!(dialect, Headers::Both | Headers::Draft) {
-                self.tell_draft(text, &mut each);
+                self.tell_draft(desk, &mut each);
             }
             match dialect {
                 Headers::Both | Headers::Legacy => self.tell_legacy(closest, &mut each),
-                Headers::Envoy => self.tell_envoy(closest, text, &mut each),
+                Headers::Envoy => self.tell_envoy(closest, &mut desk.text, &mut each),
                 Headers::GitHub => self.tell_github(closest, &mut each),
                 Headers::Draft | Headers::None => {}
             }
@@ -103,31 +156,53 @@ impl Admission {
         }
     }
 
+    #[inline]
     fn shown(&self) -> impl Iterator<Item = &Judged> {
         self.each.iter().filter(|judged| judged.is_shown && !judged.is_shadow)
     }
 
-    fn limit(&self, judged: &Judged) -> &crate::generation::Limit {
+    #[inline]
+    fn limit(&self, judged: &Judged) -> &Limit {
         let limits = self.generation.limits(judged.rule as usize, judged.variant as usize);
         &limits[usize::from(judged.part)]
     }
 
-    #[inline]
-    fn tell_draft(&self, text: &mut String, each: &mut impl FnMut(Field, FieldValue<'_>)) {
+    fn tell_draft(&self, desk: &mut Desk, each: &mut impl FnMut(Field, FieldValue<'_>)) {
+        self.write_draft(desk);
+        each(Field::RateLimitPolicy, FieldValue::Text(&desk.listed));
+        each(Field::RateLimit, FieldValue::Text(&desk.text));
+    }
+
+    /// Writes the draft's two fields.
+    fn write_draft(&self, desk: &mut Desk) {
+        let text = &mut desk.text;
         text.clear();
+        let mut of = desk.of.iter();
+        let mut is_listed = true;
         for judged in self.shown() {
-            item(text, &self.limit(judged).listed);
-        }
-        each(Field::RateLimitPolicy, FieldValue::Text(text));
-        text.clear();
-        for judged in self.shown() {
-            item(text, &self.limit(judged).remains);
+            let limit = self.limit(judged);
+            is_listed &= of.next() == Some(&limit.id);
             let decision = judged.decision();
+            item(text, &limit.remains);
             number(text, decision.remaining.into());
             text.push_str(";t=");
             number(text, seconds(decision.reset_after));
         }
-        each(Field::RateLimit, FieldValue::Text(text));
+        if !is_listed || of.next().is_some() {
+            self.list(desk);
+        }
+    }
+
+    /// Writes the quotas of all limits: most responses are about the same limits as the last.
+    #[cold]
+    fn list(&self, desk: &mut Desk) {
+        desk.listed.clear();
+        desk.of.clear();
+        for judged in self.shown() {
+            let limit = self.limit(judged);
+            item(&mut desk.listed, &limit.listed);
+            desk.of.push(limit.id);
+        }
     }
 
     fn unix_reset(&self, judged: &Judged) -> u64 {

@@ -93,7 +93,7 @@ impl Gate {
         charges: bool,
     ) -> Box<Admission> {
         // Where it will stay: it is too large to be moved about.
-        let mut admission = Box::new(Admission::new(generation, facts.now()));
+        let mut admission = Box::write(Box::new_uninit(), Admission::new(generation, facts.now()));
         if generation.rules.rules().is_empty() {
             admission.route_cost = generation.rules.route_cost(facts);
             return admission;

@@ -67,7 +67,7 @@ pub use crate::answer::Answer;
 pub use crate::build::{GateBuilder, OpenError};
 pub use crate::counts::RuleCounts;
 pub use crate::gate::{Admit, Gate};
-pub use crate::headers::{Field, FieldValue};
+pub use crate::headers::{Desk, Field, FieldValue, Usual};
 pub use crate::keep::{Keeping, ToKeep};
 pub use crate::load::{InFlight, Load, LoadReading, LoadRefused, Pressure};
 pub use crate::plain::{DecidePlain, PlainCharge, PlainDecided, PlainLimit};

@@ -1,12 +1,12 @@
 //! The gate's fields as headers of a response.
 //!
-//! What most responses tell as the one before did, such as quotas, is kept and compared; the rest
-//! is made anew.
+//! Most responses tell five of them, and quotas as the one before did: these are copied as a whole
+//! and what differs is filled in.
 
 use std::cell::RefCell;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use tidegate_gate::{Admission, Field, FieldValue};
+use tidegate_gate::{Admission, Desk, Field, FieldValue, Usual};
 
 /// Whose value counts where a response has a field already.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,21 +19,13 @@ pub(crate) enum Wins {
 
 thread_local! {
     /// Where a thread writes.
-    static DESK: RefCell<Desk> = RefCell::default();
+    static OWN: RefCell<Own> = RefCell::default();
 }
 
 #[derive(Default)]
-struct Desk {
-    text: String,
-    kept: Kept,
-}
-
-/// Values that most responses share with the one before.
-#[derive(Default)]
-struct Kept {
-    policy: Option<HeaderValue>,
-    limit: Option<(u64, HeaderValue)>,
-    reset: Option<(u64, HeaderValue)>,
+struct Own {
+    desk: Desk,
+    page: Page,
 }
 
 /// Adds what the client is told.
@@ -41,52 +33,106 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
     if admission.has_no_fields() {
         return;
     }
-    DESK.with_borrow_mut(|Desk { text, kept }| {
-        admission.tell(text, |field, value| {
-            // Rules with odd names cannot be read from a file; should one be odd, it is not told.
-            let Some(value) = kept.value(field, value) else { return };
-            match wins {
-                Wins::Ours => drop(headers.insert(name(field), value)),
-                Wins::Theirs => drop(headers.entry(name(field)).or_insert(value)),
-            }
-        });
+    OWN.with_borrow_mut(|Own { desk, page }| {
+        // Most responses have a type by now and nothing else.
+        if headers.len() == 1
+            && let Some(content_type) = headers.get_mut(header::CONTENT_TYPE)
+            && let Some(usual) = admission.usual(desk)
+            && let Some(told) = page.told(content_type, &usual)
+        {
+            *headers = told;
+        } else {
+            write_each(admission, headers, wins, desk);
+        }
     });
 }
 
-impl Kept {
-    #[inline]
-    fn value(&mut self, field: Field, value: FieldValue<'_>) -> Option<HeaderValue> {
-        match (field, value) {
-            (Field::RateLimitPolicy, FieldValue::Text(text)) => match &self.policy {
-                Some(kept) if kept.as_bytes() == text.as_bytes() => Some(kept.clone()),
-                _ => {
-                    self.policy = HeaderValue::from_str(text).ok();
-                    self.policy.clone()
-                }
-            },
-            (Field::XLimit, FieldValue::Number(number)) => keep(&mut self.limit, number),
-            (Field::XReset, FieldValue::Number(number)) => keep(&mut self.reset, number),
-            (_, FieldValue::Number(number)) => of_number(number),
-            (_, FieldValue::Text(text)) => HeaderValue::from_str(text).ok(),
+/// Adds one field after the other.
+#[inline(never)]
+fn write_each(admission: &Admission, headers: &mut HeaderMap, wins: Wins, desk: &mut Desk) {
+    admission.tell(desk, |field, value| {
+        let value = match value {
+            FieldValue::Number(number) => of_number(number),
+            FieldValue::Text(text) => of_text(text),
+        };
+        // Rules with odd names cannot be read from a file; should one be odd, it is not told.
+        let Some(value) = value else { return };
+        match wins {
+            Wins::Ours => drop(headers.insert(name(field), value)),
+            Wins::Theirs => drop(headers.entry(name(field)).or_insert(value)),
         }
+    });
+}
+
+/// The headers of a response that has a type and the usual fields, to be copied and filled in.
+///
+/// Field by field their names would be hashed, and the seventh header, a length, would make the
+/// map grow beyond what an allocator keeps at hand.
+struct Page {
+    /// Also has the quotas and the reset that were told last. An empty length keeps room for one.
+    headers: HeaderMap,
+    policy: String,
+    limit: u32,
+    reset: u64,
+}
+
+impl Default for Page {
+    fn default() -> Page {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, EMPTY);
+        for field in Field::USUAL {
+            headers.insert(name(field), EMPTY);
+        }
+        headers.insert(header::CONTENT_LENGTH, EMPTY);
+        Page { headers, policy: String::new(), limit: 0, reset: 0 }
     }
 }
 
-/// The value of `number`: the one that is kept, if it is that.
-#[inline]
-fn keep(kept: &mut Option<(u64, HeaderValue)>, number: u64) -> Option<HeaderValue> {
-    match kept {
-        Some((known, value)) if *known == number => Some(value.clone()),
-        _ => {
-            let value = of_number(number)?;
-            *kept = Some((number, value.clone()));
-            Some(value)
+const EMPTY: HeaderValue = HeaderValue::from_static("");
+
+impl Page {
+    /// Headers that tell this, with the type, which is taken; `None` and nothing taken if one of
+    /// the values cannot be sent.
+    fn told(&mut self, content_type: &mut HeaderValue, usual: &Usual<'_>) -> Option<HeaderMap> {
+        let kept = (&*self.policy, self.limit, self.reset);
+        if kept != (usual.policy, usual.limit, usual.reset) {
+            self.keep(usual)?;
         }
+        let remaining = of_number(usual.remaining.into())?;
+        let ratelimit = of_text(usual.ratelimit)?;
+        let mut headers = self.headers.clone();
+        headers.remove(header::CONTENT_LENGTH);
+        // In the order in which they were put in: type, policy, limits, quota, remaining, reset.
+        let mut values = headers.values_mut();
+        let [first, second, third] = [values.next()?, values.nth(1)?, values.nth(1)?];
+        *first = std::mem::replace(content_type, EMPTY);
+        (*second, *third) = (ratelimit, remaining);
+        Some(headers)
     }
+
+    /// Notes what most responses share with the one before.
+    #[cold]
+    fn keep(&mut self, usual: &Usual<'_>) -> Option<()> {
+        let values = [
+            (Field::RateLimitPolicy, of_text(usual.policy)?),
+            (Field::XLimit, of_number(usual.limit.into())?),
+            (Field::XReset, of_number(usual.reset)?),
+        ];
+        for (field, value) in values {
+            self.headers.insert(name(field), value);
+        }
+        usual.policy.clone_into(&mut self.policy);
+        (self.limit, self.reset) = (usual.limit, usual.reset);
+        Some(())
+    }
+}
+
+fn of_text(text: &str) -> Option<HeaderValue> {
+    HeaderValue::from_str(text).ok()
 }
 
 fn of_number(number: u64) -> Option<HeaderValue> {
-    HeaderValue::from_str(itoa::Buffer::new().format(number)).ok()
+    of_text(itoa::Buffer::new().format(number))
 }
 
 fn name(field: Field) -> HeaderName {
@@ -114,22 +160,70 @@ mod tests {
         Gate::from_text(&format!("rules: [{{ name: all, limit: {limit} }}]")).unwrap()
     }
 
-    /// What is kept of one response is told in the next only where that says the same.
+    fn told(admission: &Admission) -> Vec<(String, String)> {
+        let mut told = Vec::new();
+        admission.fields(|field, value| told.push((field.name().to_owned(), value.to_owned())));
+        told
+    }
+
+    fn typed() -> HeaderMap {
+        HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"))])
+    }
+
+    /// Adds the fields to a response that has these headers already, which stay as they are.
+    #[track_caller]
+    fn check(admission: &Admission, before: &HeaderMap) {
+        for wins in [Wins::Ours, Wins::Theirs] {
+            let mut headers = before.clone();
+            write(admission, &mut headers, wins);
+            let told = told(admission);
+            for (name, value) in &told {
+                assert_eq!(headers[name], value, "{name}");
+            }
+            for (name, value) in before {
+                assert_eq!(headers.get_all(name).iter().filter(|it| *it == value).count(), 1);
+            }
+            assert_eq!(headers.len(), told.len() + before.len());
+        }
+    }
+
+    /// What is kept of one response is told in the next only where that says the same; whether a
+    /// response has a type or more than that, or neither, makes no difference.
     #[test]
     fn every_response_tells_what_the_gate_says() {
-        let gates = [gate("5/s"), gate("5/min"), gate("7/h"), gate("6/s")];
-        for gate in gates.iter().cycle().take(24) {
-            let admission = gate.decide(&Sample::new("GET /"));
-            let mut headers = HeaderMap::new();
-            write(&admission, &mut headers, Wins::Ours);
-            let mut told = 0;
-            admission.fields(|field, value| {
-                told += 1;
-                assert_eq!(headers[field.name()], value, "{field:?}");
-            });
-            assert_eq!(told, headers.len());
-            assert!(5 <= told);
+        let mut cookies = typed();
+        for cookie in ["a=1", "b=2"] {
+            cookies.append(header::SET_COOKIE, HeaderValue::from_static(cookie));
         }
+        let other = HeaderMap::from_iter([(header::ETAG, HeaderValue::from_static("e"))]);
+        let befores = [typed(), HeaderMap::new(), cookies, other];
+        let gates = [gate("5/s"), gate("5/min"), gate("7/h"), gate("6/s")];
+        for (at, before) in befores.iter().cycle().take(24).enumerate() {
+            for gate in &gates[at % 3..] {
+                check(&gate.decide(&Sample::new("GET /")), before);
+            }
+        }
+    }
+
+    #[test]
+    fn other_dialects_are_told_as_they_are() {
+        for dialect in ["both", "draft", "legacy", "github", "envoy", "none"] {
+            let policy = format!("headers: {dialect}\nrules: [{{ name: all, limit: 2/h }}]");
+            let gate = Gate::from_text(&policy).unwrap();
+            for _ in 0..3 {
+                check(&gate.decide(&Sample::new("GET /")), &typed());
+            }
+        }
+    }
+
+    /// There is room for a length, and none is told that nobody has said.
+    #[test]
+    fn a_page_has_no_length_of_its_own() {
+        let mut headers = typed();
+        write(&gate("5/s").decide(&Sample::new("GET /")), &mut headers, Wins::Ours);
+        assert!(!headers.contains_key(header::CONTENT_LENGTH));
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("7"));
+        assert_eq!((headers.len(), &headers[header::CONTENT_LENGTH]), (7, &"7".parse().unwrap()));
     }
 
     #[test]

@@ -219,25 +219,27 @@ fn put(rules: &[RuleNumber], found: &mut Candidates) {
     }
 }
 
-/// Puts rules in order, each once. Most are few and in order already, which is all that is looked
-/// at then.
+/// Puts rules in order, each once. Most are few and nearly in order.
 fn put_in_order(found: &mut Candidates) {
-    let is_in_order = found.windows(2).all(|pair| pair[0] < pair[1]);
-    if is_in_order {
-        return;
+    let rules = &mut found[..];
+    if FEW < rules.len() {
+        rules.sort_unstable();
+        return found.dedup();
     }
-    if FEW < found.len() {
-        found.sort_unstable();
-    } else {
-        for end in 1..found.len() {
-            let mut at = end;
-            while 0 < at && found[at] < found[at - 1] {
-                found.swap(at, at - 1);
-                at -= 1;
-            }
+    let mut is_twice = false;
+    for end in 1..rules.len() {
+        let rule = rules[end];
+        let mut at = end;
+        while 0 < at && rule < rules[at - 1] {
+            rules[at] = rules[at - 1];
+            at -= 1;
         }
+        rules[at] = rule;
+        is_twice |= 0 < at && rules[at - 1] == rule;
     }
-    found.dedup();
+    if is_twice {
+        found.dedup();
+    }
 }
 
 /// As many are put in order in the plain way.

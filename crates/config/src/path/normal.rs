@@ -125,19 +125,23 @@ fn is_dots(segment: &str) -> bool {
     matches!(segment, "." | "..")
 }
 
-/// Looks at each byte once: all requests come by here.
+/// Whether nothing in it is odd. All requests come by here, so each byte is looked at once, and
+/// segments only where one begins like an odd one.
 fn is_plain(segments: &str) -> bool {
-    let is_odd = |segment: &[u8]| matches!(segment, b"" | b"." | b"..");
-    let (bytes, mut start) = (segments.as_bytes(), 0);
-    for (at, byte) in bytes.iter().enumerate() {
-        match byte {
-            b'%' => return false,
-            b'/' if is_odd(&bytes[start..at]) => return false,
-            b'/' => start = at + 1,
-            _ => {}
+    let mut before = b'/';
+    for byte in segments.bytes() {
+        if byte == b'%' || before == b'/' && matches!(byte, b'/' | b'.') {
+            return has_no_odd(segments);
         }
+        before = byte;
     }
-    !is_odd(&bytes[start..])
+    before != b'/'
+}
+
+#[cold]
+fn has_no_odd(segments: &str) -> bool {
+    let is_odd = |segment: &str| segment.is_empty() || is_dots(segment);
+    !segments.contains('%') && !segments.split('/').any(is_odd)
 }
 
 /// Without empty segments, and without dots if they are followed.

@@ -1,7 +1,8 @@
 //! The short way for several limits: a few of them, states of one word, keys that are known, and
 //! all let the request pass. Whatever is not so takes the long way, and nothing has happened.
+//!
+//! It is written out for one limit, for two, and so on: loops whose length is known cost nothing.
 
-use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Receipt, Tick, Verdict};
 
 use super::lock::Guard;
@@ -9,23 +10,28 @@ use super::shard::Shard;
 use super::tag::Tag;
 use super::{Charge, MemoryStore};
 
-/// More than this many limits take the long way.
-const FEW: usize = 4;
-
-/// A limit, where its state is, and what it says.
+/// Where a limit's state is.
+#[derive(Clone, Copy)]
 struct Spot {
-    shard: usize,
     tag: Tag,
+    shard: usize,
+}
+
+/// What a limit says, and the state that it leaves.
+#[derive(Clone, Copy)]
+struct Said {
+    decision: Decision,
     /// Which slot of the shard the state is in.
     slot: usize,
-    decision: Decision,
     charged: u64,
 }
 
-type Locked<'a> = ArrayVec<(usize, Guard<'a, Shard>), FEW>;
+/// The shards that are locked, each by the first limit that needs it.
+type Locked<'a, const N: usize> = [Option<Guard<'a, Shard>>; N];
 
 impl MemoryStore {
     /// Decides as [`MemoryStore::decide_all`] does, if it is that simple; `None` if it is not.
+    /// More than four limits never are.
     #[inline]
     pub(super) fn decide_few(
         &self,
@@ -33,35 +39,55 @@ impl MemoryStore {
         now: Tick,
         each: &mut impl FnMut(Decision, Option<Receipt>),
     ) -> Option<Verdict> {
-        let mut spots = self.spots(charges)?;
-        let mut locked = self.lock_few(&spots);
+        match charges {
+            [a] => self.decide_exactly([a], now, each),
+            [a, b] => self.decide_exactly([a, b], now, each),
+            [a, b, c] => self.decide_exactly([a, b, c], now, each),
+            [a, b, c, d] => self.decide_exactly([a, b, c, d], now, each),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn decide_exactly<const N: usize>(
+        &self,
+        charges: [&Charge<'_>; N],
+        now: Tick,
+        each: &mut impl FnMut(Decision, Option<Receipt>),
+    ) -> Option<Verdict> {
+        let spots = self.spots(charges)?;
+        let (mut locked, held) = self.lock_each(spots);
+        let nothing = Decision::of_no_limit(Verdict::Allow);
+        let mut said = [Said { decision: nothing, slot: 0, charged: 0 }; N];
         let mut together = Verdict::Allow;
-        for (spot, Charge { rule, cost, .. }) in spots.iter_mut().zip(charges) {
+        for at in 0..N {
+            let Charge { rule, cost, .. } = charges[at];
             if rule.is_changed() {
                 return None;
             }
-            let shard = held(&mut locked, spot.shard)?;
-            (spot.slot, spot.charged) = shard.slots().word_at(spot.tag)?;
-            spot.decision = rule.policy.decide_word(&mut spot.charged, now, *cost);
-            if spot.decision.verdict != Verdict::Allow {
-                together = together.and(spot.decision.verdict);
+            let (slot, mut charged) = locked[held[at]].as_ref()?.slots().word_at(spots[at].tag)?;
+            let decision = rule.policy.decide_word(&mut charged, now, *cost);
+            if decision.verdict != Verdict::Allow {
+                together = together.and(decision.verdict);
             }
+            said[at] = Said { decision, slot, charged };
         }
         if !together.passes() {
             return None;
         }
-        for spot in &spots {
-            held(&mut locked, spot.shard)?.slots_mut().set_word(spot.slot, spot.charged);
+        for at in 0..N {
+            let Said { slot, charged, .. } = said[at];
+            locked[held[at]].as_mut()?.slots_mut().set_word(slot, charged);
         }
         let mut due = false;
-        for (_, shard) in &mut locked {
+        for shard in locked.iter_mut().flatten() {
             due |= shard.counts_call();
         }
         // No lock is held any more: whoever is called may ask again.
         drop(locked);
-        for (spot, Charge { rule, cost, .. }) in spots.iter().zip(charges) {
-            let receipt = rule.policy.receipt_of_word(spot.charged, now, *cost);
-            each(spot.decision, Some(receipt));
+        for at in 0..N {
+            let (Charge { rule, cost, .. }, Said { decision, charged, .. }) = (charges[at], said[at]);
+            each(decision, Some(rule.policy.receipt_of_word(charged, now, *cost)));
         }
         if due {
             self.sweep(now);
@@ -71,45 +97,38 @@ impl MemoryStore {
 
     /// Where the states are; `None` if that is not simple.
     #[inline]
-    fn spots(&self, charges: &[Charge<'_>]) -> Option<ArrayVec<Spot, FEW>> {
-        let mut spots: ArrayVec<Spot, FEW> = ArrayVec::new();
-        for charge in charges {
-            if charge.rule.table != 0 {
-                return None;
-            }
+    fn spots<const N: usize>(&self, charges: [&Charge<'_>; N]) -> Option<[Spot; N]> {
+        if charges.iter().any(|charge| charge.rule.table != 0) {
+            return None;
+        }
+        let spots = charges.map(|charge| {
             let place = self.tables[0].place(charge.key);
-            let (shard, tag) = (place.shard, place.tag(charge.rule.id));
-            // One state twice cannot be judged as two.
-            if spots.iter().any(|other| other.tag == tag && other.shard == shard) {
-                return None;
-            }
-            let spot = Spot {
-                shard,
-                tag,
-                slot: 0,
-                decision: Decision::of_no_limit(Verdict::Allow),
-                charged: 0,
-            };
-            spots.try_push(spot).ok()?;
-        }
-        Some(spots)
+            Spot { tag: place.tag(charge.rule.id), shard: place.shard }
+        });
+        // One state twice cannot be judged as two.
+        let is_twice = |at: usize| {
+            let known = |other: &Spot| other.tag == spots[at].tag && other.shard == spots[at].shard;
+            spots[..at].iter().any(known)
+        };
+        (!(1..N).any(is_twice)).then_some(spots)
     }
 
-    /// Locks the shards, each once, in the order that everybody keeps.
+    /// Locks the shards, each once, in the order that everybody keeps. Says by which of the limits
+    /// that of each was locked.
     #[inline]
-    fn lock_few(&self, spots: &[Spot]) -> Locked<'_> {
-        let mut locked = Locked::new();
-        let mut next = spots.iter().map(|spot| spot.shard).min();
-        while let Some(shard) = next {
-            locked.push((shard, self.tables[0].lock(shard)));
-            let behind = spots.iter().map(|spot| spot.shard).filter(|other| shard < *other);
-            next = behind.min();
+    fn lock_each<const N: usize>(&self, spots: [Spot; N]) -> (Locked<'_, N>, [usize; N]) {
+        let shard = |at: usize| spots[at].shard;
+        let mut held = [0; N];
+        for at in 0..N {
+            held[at] = (0..at).find(|&other| shard(other) == shard(at)).unwrap_or(at);
         }
-        locked
+        let mut locked = [const { None }; N];
+        let is_next = |least: usize, at: usize| held[at] == at && least <= shard(at);
+        let mut least = 0;
+        while let Some(next) = (0..N).filter(|&at| is_next(least, at)).min_by_key(|&at| shard(at)) {
+            locked[next] = Some(self.tables[0].lock(shard(next)));
+            least = shard(next) + 1;
+        }
+        (locked, held)
     }
-}
-
-#[inline]
-fn held<'l>(locked: &'l mut Locked<'_>, shard: usize) -> Option<&'l mut Shard> {
-    locked.iter_mut().find(|(held, _)| *held == shard).map(|(_, shard)| &mut **shard)
 }
