@@ -18,6 +18,7 @@ use crate::matcher::Matcher;
 use crate::path::Normal;
 use crate::repeated::{self, Values};
 use crate::request::Request;
+use crate::route::{ByRoute, Route};
 use crate::token::Claims;
 
 /// The most bytes of a value that says who somebody is.
@@ -37,6 +38,7 @@ pub struct Facts<'r, 'a> {
     is_other: bool,
     /// The same request by the next reading of its path: see [`Facts::readings`].
     next: Option<Box<Facts<'r, 'a>>>,
+    pub(crate) route: Route,
 }
 
 /// A part of a key: an attribute and its value.
@@ -63,7 +65,20 @@ pub enum Value<'f> {
 pub type Parts<'f> = SmallVec<[Part<'f>; 2]>;
 
 impl<'r, 'a> Facts<'r, 'a> {
-    pub(crate) fn new(identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
+    pub(crate) fn new(
+        identify: &'r Identify,
+        by_route: Option<ByRoute>,
+        request: &'a dyn Request,
+        now: Tick,
+    ) -> Self {
+        let mut route = Route::Any;
+        if let Some(by_route) = by_route {
+            route = by_route.find(request.method(), request.path());
+            if matches!(route, Route::Known(_)) {
+                let path = Normal::known(request.path());
+                return Facts { route, ..Facts::by(path, identify, request, now) };
+            }
+        }
         let path = Normal::new(request.path());
         let mut next = None;
         if path.is_disputed() {
@@ -72,15 +87,15 @@ impl<'r, 'a> Facts<'r, 'a> {
                 next = Some(Box::new(Facts { is_other: true, next, ..facts }));
             }
         }
-        Facts { next, ..Facts::by(path, identify, request, now) }
+        Facts { next, route, ..Facts::by(path, identify, request, now) }
     }
 
     #[inline]
     fn by(path: Normal<'a>, identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
         let (client, group) = (OnceCell::new(), OnceCell::new());
         let (claims, tier) = (OnceCell::new(), OnceCell::new());
-        let (is_other, next) = (false, None);
-        Facts { identify, request, path, now, client, group, claims, tier, is_other, next }
+        let (is_other, next, route) = (false, None, Route::Any);
+        Facts { identify, request, path, now, client, group, claims, tier, is_other, next, route }
     }
 
     /// The request by each way to read its path, this one first: nearly all have no other, and

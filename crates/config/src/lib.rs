@@ -27,6 +27,7 @@ mod read;
 mod repeated;
 mod report;
 mod request;
+mod route;
 mod rule;
 mod rules;
 mod scale;

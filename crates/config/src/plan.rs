@@ -4,7 +4,9 @@ use smallvec::SmallVec;
 
 use crate::cost::Cost;
 use crate::facts::{Facts, Parts};
+use crate::index::RuleNumber;
 use crate::key::{KeySource, LastKey};
+use crate::route::{Chosen, Route};
 use crate::rule::{Action, Quotas, Rule};
 use crate::rules::Rules;
 use crate::stable;
@@ -122,6 +124,43 @@ impl Rules {
         facts: &'f Facts<'_, '_>,
         mut each: impl FnMut(Asks<'f>, Who<'_, 'f>),
     ) -> Outline<'f> {
+        match &facts.route {
+            Route::Known(chosen) => self.walk_known(facts, chosen, &mut each),
+            _ => self.walk_found(facts, &mut each),
+        }
+    }
+
+    /// Goes through the rules that are known to be for the route.
+    #[inline]
+    fn walk_known<'f>(
+        &'f self,
+        facts: &'f Facts<'_, '_>,
+        chosen: &[RuleNumber],
+        each: &mut impl FnMut(Asks<'f>, Who<'_, 'f>),
+    ) -> Outline<'f> {
+        let given = facts.request.cost().unwrap_or(1);
+        let mut limits = 0;
+        let mut last = LastKey::default();
+        for number in chosen {
+            let rule = &self.list[*number as usize];
+            let Some(steady) = rule.steady else { continue };
+            if last.look_up_plain(steady.source, facts, rule) {
+                limits += usize::from(steady.limits);
+                each(Asks::steady(rule, *number as usize, given), last.who());
+            }
+        }
+        Outline { stopped: None, is_too_much: Rules::LIMITS_MAX < limits, route_cost: None }
+    }
+
+    /// Looks for the rules that are for a request.
+    #[inline(never)]
+    fn walk_found<'f>(
+        &'f self,
+        facts: &'f Facts<'_, '_>,
+        each: &mut impl FnMut(Asks<'f>, Who<'_, 'f>),
+    ) -> Outline<'f> {
+        // Of a new route, its rules, for as long as they are all steady.
+        let mut chosen = matches!(facts.route, Route::New { .. }).then(Chosen::new);
         let number = self.route_cost(facts);
         let mut outline = Outline { stopped: None, is_too_much: false, route_cost: number };
         let route_cost = number.map(|number| &self.costs[number].1);
@@ -134,8 +173,15 @@ impl Rules {
             let number = candidate as usize;
             let rule = &self.list[number];
             if is_plain && let Some(steady) = rule.steady {
-                let is_for = self.index.confirms(candidate, &rule.matcher, facts);
-                if is_for && last.look_up_plain(steady.source, facts, rule) {
+                if !self.index.confirms(candidate, &rule.matcher, facts) {
+                    continue;
+                }
+                // Whether one that ends the list does so depends on whom it counts.
+                chosen = chosen.filter(|chosen| !chosen.is_full() && !rule.is_last);
+                if let Some(chosen) = &mut chosen {
+                    chosen.push(candidate);
+                }
+                if last.look_up_plain(steady.source, facts, rule) {
                     limits += usize::from(steady.limits);
                     each(Asks::steady(rule, number, given), last.who());
                     if rule.is_last {
@@ -147,6 +193,7 @@ impl Rules {
             let Some((facts, is_sure)) = self.index.reading(candidate, &rule.matcher, facts) else {
                 continue;
             };
+            chosen = None;
             match self.turn_by_any(number, facts, route_cost, &mut last) {
                 Turn::Charges(asks) => {
                     if !asks.is_shadow {
@@ -168,6 +215,11 @@ impl Rules {
             if rule.is_last && is_sure {
                 break;
             }
+        }
+        if let (Some(chosen), Route::New { of, hash }) = (chosen, &facts.route)
+            && facts.path.is_plain()
+        {
+            of.learn(*hash, (facts.request.method(), facts.path.as_str()), &chosen);
         }
         outline.is_too_much = Rules::LIMITS_MAX < limits;
         outline

@@ -8,6 +8,7 @@ use crate::identify::Identify;
 use crate::index::Index;
 use crate::matcher::Matcher;
 use crate::request::{Request, Response};
+use crate::route::ByRoute;
 use crate::rule::{Rule, Variant};
 use crate::share::Share;
 
@@ -18,6 +19,8 @@ pub struct Rules {
     /// By priority, then as they stand in the file.
     pub(crate) list: Vec<Rule>,
     pub(crate) index: Index,
+    /// If rules are chosen by route, and routes have no costs.
+    pub(crate) by_route: Option<ByRoute>,
     pub(crate) costs: Vec<(Matcher, Cost)>,
     pub(crate) costs_index: Index,
     pub(crate) shares: Vec<Share>,
@@ -61,7 +64,7 @@ impl Rules {
 
     /// What is known of a request; see [`Rules::plan`].
     pub fn facts<'r, 'a>(&'r self, request: &'a dyn Request, now: Tick) -> Facts<'r, 'a> {
-        Facts::new(&self.identify, request, now)
+        Facts::new(&self.identify, self.by_route, request, now)
     }
 
     /// What a request should have cost under a rule, by its response: `None` if that changes

@@ -21,6 +21,7 @@ use crate::address::Proxies;
 use crate::identify::Tiers;
 use crate::index::Index;
 use crate::key::find_sources;
+use crate::route::ByRoute;
 use crate::problem::{Problems, Span};
 use crate::read::Fields;
 use crate::rules::{Headers, Rules};
@@ -124,6 +125,8 @@ impl<'o> Reading<'o> {
         find_sources(&mut rules.list);
         rules.identify.tiers = std::mem::take(&mut self.tiers);
         rules.index = Index::new(rules.list.iter().map(|rule| &rule.matcher));
+        let matchers = rules.list.iter().map(|rule| &rule.matcher);
+        rules.by_route = ByRoute::of(matchers).filter(|_| rules.costs.is_empty());
         rules.costs_index = Index::new(rules.costs.iter().map(|(matcher, _)| matcher));
         rules
     }

@@ -35,6 +35,16 @@ impl<'a> Normal<'a> {
         Normal { path, is_disputed: has_dots(&decoded) || decoded.contains(SLASH) }
     }
 
+    /// A path that is known to be plain.
+    pub(crate) fn known(path: &'a str) -> Normal<'a> {
+        Normal { path: Cow::Borrowed(path), is_disputed: false }
+    }
+
+    /// Whether it is what was sent.
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.path, Cow::Borrowed(_)) && !self.is_disputed
+    }
+
     /// Whether it led through `.`, `..` or `%2F`, which applications read in one way or another.
     pub(crate) fn is_disputed(&self) -> bool {
         self.is_disputed
