@@ -184,6 +184,17 @@ impl Policy {
         self.decide_wide_word(word, now, cost)
     }
 
+    /// The same where a state fits one word, and the answer stays in registers; `None` where it does
+    /// not fit: see [`Policy::words`].
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as above")]
+    pub fn decide_only_word(&self, word: &mut u64, now: Tick, cost: u32) -> Option<Decision> {
+        match &self.rule {
+            Rule::Line(line) if line.is_narrow() => Some(line.decide_narrow(word, now, cost)),
+            _ => None,
+        }
+    }
+
     #[inline(never)]
     fn decide_wide_word(&self, word: &mut u64, now: Tick, cost: u32) -> Decision {
         let mut state = self.unpack([*word, 0]);

@@ -66,7 +66,7 @@ impl MemoryStore {
                 return None;
             }
             let (slot, mut charged) = locked[held[at]].as_ref()?.slots().word_at(spots[at].tag)?;
-            let decision = rule.policy.decide_word(&mut charged, now, *cost);
+            let decision = rule.policy.decide_only_word(&mut charged, now, *cost)?;
             if decision.verdict != Verdict::Allow {
                 together = together.and(decision.verdict);
             }
