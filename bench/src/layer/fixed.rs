@@ -51,7 +51,7 @@ thread_local! {
 impl Adds for ThreeCounts {
     fn add(headers: &mut HeaderMap) {
         let [policy, (ratelimit, _), limit, (remaining, _), reset] = FIELDS;
-        let left = LEFT.each_ref().map(|it| it.fetch_sub(1, Ordering::Relaxed) % 1_000_000);
+        let left = LEFT.each_ref().map(|it| it.fetch_sub(1, Ordering::Relaxed) % 10_000_000);
         let mut digits = itoa::Buffer::new();
         let told = TEXT.with_borrow_mut(|text| {
             text.clear();
@@ -134,14 +134,14 @@ where
 const FIELDS: [(HeaderName, HeaderValue); 5] = [
     field(
         "ratelimit-policy",
-        "\"per-client\";q=1000000;w=1, \"search\";q=1000000;w=1, \"everyone\";q=1000000;w=1",
+        "\"per-client\";q=10000000;w=1, \"search\";q=10000000;w=1, \"everyone\";q=10000000;w=1",
     ),
     field(
         "ratelimit",
-        "\"per-client\";r=999999;t=1, \"search\";r=999999;t=1, \"everyone\";r=999999;t=1",
+        "\"per-client\";r=9999999;t=1, \"search\";r=9999999;t=1, \"everyone\";r=9999999;t=1",
     ),
-    field("x-ratelimit-limit", "1000000"),
-    field("x-ratelimit-remaining", "999999"),
+    field("x-ratelimit-limit", "10000000"),
+    field("x-ratelimit-remaining", "9999999"),
     field("x-ratelimit-reset", "1794802812"),
 ];
 

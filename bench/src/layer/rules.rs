@@ -101,15 +101,15 @@ const THREE: &str = "\
 rules:
   - name: per-client
     key: [client]
-    limit: 1000000/s
+    limit: 10000000/s
   - name: search
     match: { method: GET, path: /search/** }
     key: [client]
     algorithm: gcra
-    limit: 1000000/s
+    limit: 10000000/s
   - name: everyone
     algorithm: gcra
-    limit: 1000000/s
+    limit: 10000000/s
 ";
 
 const FEW: usize = 10;

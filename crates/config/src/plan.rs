@@ -219,7 +219,7 @@ impl Rules {
         if let (Some(chosen), Route::New { of, hash }) = (chosen, &facts.route)
             && facts.path.is_plain()
         {
-            of.learn(*hash, (facts.request.method(), facts.path.as_str()), &chosen);
+            of.learn(*hash, (facts.request.method(), facts.request.path()), &chosen);
         }
         outline.is_too_much = Rules::LIMITS_MAX < limits;
         outline

@@ -35,13 +35,8 @@ pub enum Field {
 
 impl Field {
     /// What is told of a request that passes unless the policy file says otherwise, in this order.
-    pub const USUAL: [Field; 5] = [
-        Field::RateLimitPolicy,
-        Field::RateLimit,
-        Field::XLimit,
-        Field::XRemaining,
-        Field::XReset,
-    ];
+    pub const USUAL: [Field; 5] =
+        [Field::RateLimitPolicy, Field::RateLimit, Field::XLimit, Field::XRemaining, Field::XReset];
 
     /// The name, in lower case.
     pub const fn name(self) -> &'static str {

@@ -21,9 +21,9 @@ use crate::address::Proxies;
 use crate::identify::Tiers;
 use crate::index::Index;
 use crate::key::find_sources;
-use crate::route::ByRoute;
 use crate::problem::{Problems, Span};
 use crate::read::Fields;
+use crate::route::ByRoute;
 use crate::rules::{Headers, Rules};
 use crate::source::Node;
 

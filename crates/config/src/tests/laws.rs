@@ -37,7 +37,7 @@ fn loaded(policy: &Value, format: Format) -> Loaded {
 }
 
 /// All that a plan says.
-fn shown(plan: &Plan<'_>) -> String {
+pub(super) fn shown(plan: &Plan<'_>) -> String {
     let charges = plan.charges.iter().map(|it| {
         let key: Vec<String> = it.key.iter().map(|part| format!("{part:?}")).collect();
         let variant = it.rule.variants()[it.variant].id();
@@ -69,7 +69,7 @@ fn random_costs(chance: &mut Chance) -> Vec<(Want, u32)> {
 }
 
 /// What a walk over all rules gives, with the real matcher.
-fn walked<'f>(
+pub(super) fn walked<'f>(
     rules: &'f Rules,
     facts: &'f crate::facts::Facts<'_, '_>,
     route_cost: Option<usize>,
@@ -83,7 +83,8 @@ fn walked<'f>(
         let mut last = LastKey::default();
         match rules.turn_by_any(number, facts, cost, &mut last) {
             Turn::Charges(asks) => plan.charges.push(Planned { asks, key: last.into_parts() }),
-            Turn::Misses | Turn::NoLimit { .. } => {}
+            Turn::Misses => continue,
+            Turn::NoLimit { .. } => {}
             Turn::Unlimited if !is_sure => {}
             turn @ (Turn::Blocks | Turn::Unlimited) => {
                 let blocks = matches!(turn, Turn::Blocks);

@@ -8,5 +8,6 @@ mod messages;
 mod model;
 mod reference;
 mod robust;
+mod routes;
 mod slashes;
 mod written;

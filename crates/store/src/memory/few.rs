@@ -86,7 +86,8 @@ impl MemoryStore {
         // No lock is held any more: whoever is called may ask again.
         drop(locked);
         for at in 0..N {
-            let (Charge { rule, cost, .. }, Said { decision, charged, .. }) = (charges[at], said[at]);
+            let (Charge { rule, cost, .. }, Said { decision, charged, .. }) =
+                (charges[at], said[at]);
             each(decision, Some(rule.policy.receipt_of_word(charged, now, *cost)));
         }
         if due {
