@@ -118,17 +118,23 @@ impl MemoryStore {
     /// that of each was locked.
     #[inline]
     fn lock_each<const N: usize>(&self, spots: [Spot; N]) -> (Locked<'_, N>, [usize; N]) {
-        let shard = |at: usize| spots[at].shard;
         let mut held = [0; N];
+        let mut order = [0; N];
         for at in 0..N {
-            held[at] = (0..at).find(|&other| shard(other) == shard(at)).unwrap_or(at);
+            let shard = spots[at].shard;
+            held[at] = (0..at).find(|&other| spots[other].shard == shard).unwrap_or(at);
+            let mut place = at;
+            while 0 < place && shard < spots[order[place - 1]].shard {
+                order[place] = order[place - 1];
+                place -= 1;
+            }
+            order[place] = at;
         }
         let mut locked = [const { None }; N];
-        let is_next = |least: usize, at: usize| held[at] == at && least <= shard(at);
-        let mut least = 0;
-        while let Some(next) = (0..N).filter(|&at| is_next(least, at)).min_by_key(|&at| shard(at)) {
-            locked[next] = Some(self.tables[0].lock(shard(next)));
-            least = shard(next) + 1;
+        for at in order {
+            if held[at] == at {
+                locked[at] = Some(self.tables[0].lock(spots[at].shard));
+            }
         }
         (locked, held)
     }
