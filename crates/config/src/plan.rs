@@ -107,7 +107,7 @@ impl Rules {
     /// The most limits that one request is judged by together.
     pub const LIMITS_MAX: usize = 16;
 
-    /// By which limits a request is judged.
+    /// By which limits a request is judged. `facts` are of these rules.
     pub fn plan<'f>(&'f self, facts: &'f Facts<'_, '_>) -> Plan<'f> {
         let mut charges = SmallVec::new();
         let outline = self.walk(facts, |asks, who| {
@@ -117,7 +117,7 @@ impl Rules {
         Plan { charges, stopped, is_too_much, route_cost }
     }
 
-    /// The same for whoever takes each limit as it is found, in order.
+    /// The same for whoever takes each limit as it is found, in order. `facts` are of these rules.
     #[inline]
     pub fn walk<'f>(
         &'f self,

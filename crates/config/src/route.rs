@@ -1,8 +1,8 @@
 //! Which rules are for a route: remembered by each thread, for routes that come again and again.
 //!
 //! Only of policies whose rules are chosen by method and path, and only where all that are chosen
-//! are steady: what is remembered is what would be found. Routes that come once are not remembered,
-//! and cost a hash of their path.
+//! are steady: what is remembered is what would be found. A route that comes once is not remembered
+//! unless it is looked at twice, and costs a hash.
 
 use std::cell::RefCell;
 use std::hash::BuildHasher as _;
@@ -14,6 +14,7 @@ use foldhash::fast::FixedState;
 use crate::attribute::Attribute;
 use crate::index::RuleNumber;
 use crate::matcher::{Condition, Matcher};
+use crate::rule::Rule;
 
 /// Rules that are for a route, in order.
 pub(crate) type Chosen = ArrayVec<RuleNumber, 8>;
@@ -23,7 +24,7 @@ pub(crate) type Chosen = ArrayVec<RuleNumber, 8>;
 pub(crate) struct ByRoute(u64);
 
 /// What is known of a request's route.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Route {
     /// Nothing, and nothing is to be remembered of it.
     Any,
@@ -54,10 +55,12 @@ const SLOTS_MAX: usize = 64;
 const BYTES_MAX: usize = 256;
 
 impl ByRoute {
-    /// For these rules, if they are chosen by method and path alone.
-    pub(crate) fn of<'m>(mut matchers: impl Iterator<Item = &'m Matcher>) -> Option<ByRoute> {
+    /// For these rules, if they are chosen by method and path alone, and there is something to
+    /// remember.
+    pub(crate) fn of(rules: &[Rule]) -> Option<ByRoute> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let is_by_route = matchers.all(is_by_route);
+        let is_of_use = rules.iter().any(|rule| rule.steady.is_some());
+        let is_by_route = is_of_use && rules.iter().all(|rule| is_by_route(&rule.matcher));
         is_by_route.then(|| ByRoute(NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
@@ -66,7 +69,7 @@ impl ByRoute {
         if BYTES_MAX < method.len() + path.len() {
             return Route::Any;
         }
-        let hash = FixedState::default().hash_one(path);
+        let hash = FixedState::default().hash_one((self.0, method, path));
         let known = SLOTS.try_with(|slots| {
             let slots = slots.borrow();
             let slot = slots.get(place(hash))?;
@@ -87,6 +90,9 @@ impl ByRoute {
                 *slots = std::iter::repeat_with(Slot::default).take(SLOTS_MAX).collect();
             }
             let slot = &mut slots[place(hash)];
+            if slot.is(self, method, path) {
+                return;
+            }
             if slot.other != hash {
                 slot.other = hash;
                 return;

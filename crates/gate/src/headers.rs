@@ -114,7 +114,10 @@ impl Admission {
         let is_usual = self.generation.rules.headers() == Headers::Both
             && self.verdict.passes()
             && !self.by.is_fallback();
-        let closest = self.closest(|judged| judged.is_shown).filter(|_| is_usual)?;
+        if !is_usual {
+            return None;
+        }
+        let closest = self.closest(|judged| judged.is_shown)?;
         self.write_draft(desk);
         let decision = closest.decision();
         Some(Usual {

@@ -1,7 +1,7 @@
 //! The gate's fields as headers of a response.
 //!
-//! Most responses tell five of them, and quotas as the one before did: these are copied as a whole
-//! and what differs is filled in.
+//! Most responses tell the same five: these are copied as a whole and filled in, quotas and resets
+//! often with what the response before told.
 
 use std::cell::RefCell;
 
@@ -25,7 +25,16 @@ thread_local! {
 #[derive(Default)]
 struct Own {
     desk: Desk,
+    kept: Kept,
     page: Page,
+}
+
+/// Values that most responses share with the one before.
+#[derive(Default)]
+struct Kept {
+    policy: Option<HeaderValue>,
+    limit: Option<(u64, HeaderValue)>,
+    reset: Option<(u64, HeaderValue)>,
 }
 
 /// Adds what the client is told.
@@ -33,12 +42,12 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
     if admission.has_no_fields() {
         return;
     }
-    OWN.with_borrow_mut(|Own { desk, page }| {
+    OWN.with_borrow_mut(|Own { desk, kept, page }| {
         // Most responses have a type by now and nothing else.
         if headers.len() == 1
             && let Some(content_type) = headers.get_mut(header::CONTENT_TYPE)
             && let Some(usual) = admission.usual(desk)
-            && let Some(told) = page.told(content_type, &usual)
+            && let Some(told) = page.told(content_type, &usual, kept)
         {
             *headers = told;
         } else {
@@ -69,62 +78,71 @@ fn write_each(admission: &Admission, headers: &mut HeaderMap, wins: Wins, desk: 
 /// Field by field their names would be hashed, and the seventh header, a length, would make the
 /// map grow beyond what an allocator keeps at hand.
 struct Page {
-    /// Also has the quotas and the reset that were told last. An empty length keeps room for one.
-    headers: HeaderMap,
-    policy: String,
-    limit: u32,
-    reset: u64,
-}
-
-impl Default for Page {
-    fn default() -> Page {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONTENT_TYPE, EMPTY);
-        for field in Field::USUAL {
-            headers.insert(name(field), EMPTY);
-        }
-        headers.insert(header::CONTENT_LENGTH, EMPTY);
-        Page { headers, policy: String::new(), limit: 0, reset: 0 }
-    }
+    /// All empty. A length keeps room for one. Nothing if maps do not keep the order in which they
+    /// were filled: they need not.
+    headers: Option<HeaderMap>,
 }
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
+impl Default for Page {
+    fn default() -> Page {
+        let names: Vec<HeaderName> =
+            std::iter::once(header::CONTENT_TYPE).chain(Field::USUAL.map(name)).collect();
+        let with_length = names.iter().cloned().chain([header::CONTENT_LENGTH]);
+        let headers: HeaderMap = with_length.map(|name| (name, EMPTY)).collect();
+        let is_in_order = copy(&headers).keys().eq(names.iter());
+        Page { headers: is_in_order.then_some(headers) }
+    }
+}
+
+/// A copy without a length, but with room for one.
+fn copy(headers: &HeaderMap) -> HeaderMap {
+    let mut copy = headers.clone();
+    copy.remove(header::CONTENT_LENGTH);
+    copy
+}
+
 impl Page {
     /// Headers that tell this, with the type, which is taken; `None` and nothing taken if one of
     /// the values cannot be sent.
-    fn told(&mut self, content_type: &mut HeaderValue, usual: &Usual<'_>) -> Option<HeaderMap> {
-        let kept = (&*self.policy, self.limit, self.reset);
-        if kept != (usual.policy, usual.limit, usual.reset) {
-            self.keep(usual)?;
-        }
-        let remaining = of_number(usual.remaining.into())?;
-        let ratelimit = of_text(usual.ratelimit)?;
-        let mut headers = self.headers.clone();
-        headers.remove(header::CONTENT_LENGTH);
-        // In the order in which they were put in: type, policy, limits, quota, remaining, reset.
+    fn told(
+        &self,
+        content_type: &mut HeaderValue,
+        usual: &Usual<'_>,
+        kept: &mut Kept,
+    ) -> Option<HeaderMap> {
+        let mut headers = copy(self.headers.as_ref()?);
         let mut values = headers.values_mut();
-        let [first, second, third] = [values.next()?, values.nth(1)?, values.nth(1)?];
+        let first = values.next()?;
+        // As in `Field::USUAL`.
+        *values.next()? = kept.policy(usual.policy)?;
+        *values.next()? = of_text(usual.ratelimit)?;
+        *values.next()? = keep(&mut kept.limit, usual.limit.into())?;
+        *values.next()? = of_number(usual.remaining.into())?;
+        *values.next()? = keep(&mut kept.reset, usual.reset)?;
         *first = std::mem::replace(content_type, EMPTY);
-        (*second, *third) = (ratelimit, remaining);
         Some(headers)
     }
+}
 
-    /// Notes what most responses share with the one before.
-    #[cold]
-    fn keep(&mut self, usual: &Usual<'_>) -> Option<()> {
-        let values = [
-            (Field::RateLimitPolicy, of_text(usual.policy)?),
-            (Field::XLimit, of_number(usual.limit.into())?),
-            (Field::XReset, of_number(usual.reset)?),
-        ];
-        for (field, value) in values {
-            self.headers.insert(name(field), value);
+impl Kept {
+    #[inline]
+    fn policy(&mut self, text: &str) -> Option<HeaderValue> {
+        if self.policy.as_ref().is_none_or(|kept| kept.as_bytes() != text.as_bytes()) {
+            self.policy = of_text(text);
         }
-        usual.policy.clone_into(&mut self.policy);
-        (self.limit, self.reset) = (usual.limit, usual.reset);
-        Some(())
+        self.policy.clone()
     }
+}
+
+/// The value of `number`: the one that is kept, if it is that.
+#[inline]
+fn keep(kept: &mut Option<(u64, HeaderValue)>, number: u64) -> Option<HeaderValue> {
+    if kept.as_ref().is_none_or(|(known, _)| *known != number) {
+        *kept = of_number(number).map(|value| (number, value));
+    }
+    kept.as_ref().map(|(_, value)| value.clone())
 }
 
 fn of_text(text: &str) -> Option<HeaderValue> {
@@ -214,6 +232,12 @@ mod tests {
                 check(&gate.decide(&Sample::new("GET /")), &typed());
             }
         }
+    }
+
+    /// Maps need not keep the order in which they are filled; these do, and pages are of use.
+    #[test]
+    fn a_page_is_in_order() {
+        assert!(Page::default().headers.is_some());
     }
 
     /// There is room for a length, and none is told that nobody has said.

@@ -125,8 +125,7 @@ impl<'o> Reading<'o> {
         find_sources(&mut rules.list);
         rules.identify.tiers = std::mem::take(&mut self.tiers);
         rules.index = Index::new(rules.list.iter().map(|rule| &rule.matcher));
-        let matchers = rules.list.iter().map(|rule| &rule.matcher);
-        rules.by_route = ByRoute::of(matchers).filter(|_| rules.costs.is_empty());
+        rules.by_route = ByRoute::of(&rules.list).filter(|_| rules.costs.is_empty());
         rules.costs_index = Index::new(rules.costs.iter().map(|(matcher, _)| matcher));
         rules
     }

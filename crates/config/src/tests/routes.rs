@@ -98,9 +98,13 @@ fn is_known(rules: &Rules, line: &str) -> bool {
 #[test]
 fn what_comes_often_is_known_and_what_comes_once_is_not() {
     let rules = Rules::from_text("rules: [{ name: all, key: ip, limit: 5/s }]").unwrap().rules;
+    // Others that come as often, of the same path or by the same path.
+    let others = Rules::from_text("rules: [{ name: all, limit: 5/s }]").unwrap().rules;
     for number in 0..2_000 {
         let often = [0; 3].map(|_| is_known(&rules, "GET /often"));
         assert_eq!(often, if number == 0 { [false, false, true] } else { [true; 3] });
+        let known = [is_known(&rules, "POST /often"), is_known(&others, "GET /often")];
+        assert_eq!(known, [1 < number; 2], "{number}");
         assert!(!is_known(&rules, &format!("GET /once/{number}")), "{number}");
     }
 }
@@ -120,6 +124,7 @@ fn other_routes_are_not_remembered() {
         (by("{ host: a.example }"), "GET /x"),
         (by("{ not: { ip: 192.0.2.0/24 } }"), "GET /x"),
         ("rules: [{ name: all, limit: 5/s, shadow: true }]".to_owned(), "GET /x"),
+        ("share: [{ name: all, capacity: 9 in flight, by: ip }]".to_owned(), "GET /x"),
         ("costs: [{ path: /x, cost: 2 }]\nrules: [{ name: all, limit: 5/s }]".to_owned(), "GET /x"),
     ];
     for (policy, line) in policies {

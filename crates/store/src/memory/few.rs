@@ -1,7 +1,7 @@
 //! The short way for several limits: a few of them, states of one word, keys that are known, and
 //! all let the request pass. Whatever is not so takes the long way, and nothing has happened.
 //!
-//! It is written out for one limit, for two, and so on: loops whose length is known cost nothing.
+//! It is written out for one limit, for two, and so on, so that its loops are unrolled.
 
 use tidegate_core::{Decision, Receipt, Tick, Verdict};
 
@@ -23,7 +23,7 @@ struct Said {
     decision: Decision,
     /// Which slot of the shard the state is in.
     slot: usize,
-    charged: u64,
+    word: u64,
 }
 
 /// The shards that are locked, each by the first limit that needs it.
@@ -58,26 +58,26 @@ impl MemoryStore {
         let spots = self.spots(charges)?;
         let (mut locked, held) = self.lock_each(spots);
         let nothing = Decision::of_no_limit(Verdict::Allow);
-        let mut said = [Said { decision: nothing, slot: 0, charged: 0 }; N];
+        let mut said = [Said { decision: nothing, slot: 0, word: 0 }; N];
         let mut together = Verdict::Allow;
         for at in 0..N {
             let Charge { rule, cost, .. } = charges[at];
             if rule.is_changed() {
                 return None;
             }
-            let (slot, mut charged) = locked[held[at]].as_ref()?.slots().word_at(spots[at].tag)?;
-            let decision = rule.policy.decide_only_word(&mut charged, now, *cost)?;
+            let (slot, mut word) = locked[held[at]].as_ref()?.slots().word_at(spots[at].tag)?;
+            let decision = rule.policy.decide_only_word(&mut word, now, *cost)?;
             if decision.verdict != Verdict::Allow {
                 together = together.and(decision.verdict);
             }
-            said[at] = Said { decision, slot, charged };
+            said[at] = Said { decision, slot, word };
         }
         if !together.passes() {
             return None;
         }
         for at in 0..N {
-            let Said { slot, charged, .. } = said[at];
-            locked[held[at]].as_mut()?.slots_mut().set_word(slot, charged);
+            let Said { slot, word, .. } = said[at];
+            locked[held[at]].as_mut()?.slots_mut().set_word(slot, word);
         }
         let mut due = false;
         for shard in locked.iter_mut().flatten() {
@@ -86,9 +86,8 @@ impl MemoryStore {
         // No lock is held any more: whoever is called may ask again.
         drop(locked);
         for at in 0..N {
-            let (Charge { rule, cost, .. }, Said { decision, charged, .. }) =
-                (charges[at], said[at]);
-            each(decision, Some(rule.policy.receipt_of_word(charged, now, *cost)));
+            let (Charge { rule, cost, .. }, Said { decision, word, .. }) = (charges[at], said[at]);
+            each(decision, Some(rule.policy.receipt_of_word(word, now, *cost)));
         }
         if due {
             self.sweep(now);
