@@ -184,8 +184,8 @@ impl Policy {
         self.decide_wide_word(word, now, cost)
     }
 
-    /// The same where a state fits one word, and the answer stays in registers; `None` where it does
-    /// not fit: see [`Policy::words`].
+    /// The same where a state fits one word, and the answer stays in registers; `None` where it
+    /// does not fit: see [`Policy::words`].
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as above")]
     pub fn decide_only_word(&self, word: &mut u64, now: Tick, cost: u32) -> Option<Decision> {
