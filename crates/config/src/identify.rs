@@ -17,6 +17,17 @@ pub(crate) struct Identify {
     pub(crate) tiers: Tiers,
 }
 
+impl Identify {
+    /// The one attribute that a name stands for, if there is no other: looked up without a detour.
+    pub(crate) fn only(&self, name: &Attribute) -> Option<&Attribute> {
+        let Attribute::Identity(index) = name else { return None };
+        match &self.identities.get(*index)?[..] {
+            [alternative] if let [only] = &alternative[..] => Some(only),
+            _ => None,
+        }
+    }
+}
+
 /// Attributes that identify somebody together: all have to be present.
 pub(crate) type Alternative = Vec<Attribute>;
 

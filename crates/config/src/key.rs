@@ -6,6 +6,7 @@ use foldhash::quality::RandomState;
 
 use crate::attribute::Attribute;
 use crate::facts::{Facts, Part, Parts, Value};
+use crate::identify::Identify;
 use crate::plan::Who;
 use crate::rule::{Action, Limit, Missing, Rule};
 
@@ -25,10 +26,15 @@ impl KeySource {
 }
 
 /// Notes for every rule what its key is taken from.
-pub(crate) fn find_sources(list: &mut [Rule]) {
+pub(crate) fn find_sources(list: &mut [Rule], identify: &Identify) {
     let mut known: HashMap<(Vec<Attribute>, Missing), u32, RandomState> = HashMap::default();
     for rule in list {
         let Action::Limit(limit) = &mut rule.action else { continue };
+        for attribute in &mut limit.key {
+            if let Some(only) = identify.only(attribute) {
+                *attribute = only.clone();
+            }
+        }
         // Identities of the file are made of nothing that a match has named.
         if limit.key.iter().any(|attribute| matches!(attribute, Attribute::Named(_))) {
             continue;

@@ -122,7 +122,7 @@ impl<'o> Reading<'o> {
             problem.help("add one under `rules:`");
         }
         rules.list = self.in_order(read);
-        find_sources(&mut rules.list);
+        find_sources(&mut rules.list, &rules.identify);
         rules.identify.tiers = std::mem::take(&mut self.tiers);
         rules.index = Index::new(rules.list.iter().map(|rule| &rule.matcher));
         rules.by_route = ByRoute::of(&rules.list).filter(|_| rules.costs.is_empty());
