@@ -25,16 +25,7 @@ thread_local! {
 #[derive(Default)]
 struct Own {
     desk: Desk,
-    kept: Kept,
     page: Page,
-}
-
-/// Values that most responses share with the one before.
-#[derive(Default)]
-struct Kept {
-    policy: Option<HeaderValue>,
-    limit: Option<(u64, HeaderValue)>,
-    reset: Option<(u64, HeaderValue)>,
 }
 
 /// Adds what the client is told.
@@ -42,12 +33,12 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
     if admission.has_no_fields() {
         return;
     }
-    OWN.with_borrow_mut(|Own { desk, kept, page }| {
+    OWN.with_borrow_mut(|Own { desk, page }| {
         // Most responses have a type by now and nothing else.
         if headers.len() == 1
             && let Some(content_type) = headers.get_mut(header::CONTENT_TYPE)
             && let Some(usual) = admission.usual(desk)
-            && let Some(told) = page.told(content_type, &usual, kept)
+            && let Some(told) = page.told(content_type, &usual)
         {
             *headers = told;
         } else {
@@ -73,14 +64,19 @@ fn write_each(admission: &Admission, headers: &mut HeaderMap, wins: Wins, desk: 
     });
 }
 
-/// The headers of a response that has a type and the usual fields, to be copied and filled in.
+/// The headers of the response before, to be copied for the next: most tell the same policy, limit
+/// and reset.
 ///
 /// Field by field their names would be hashed, and the seventh header, a length, would make the
 /// map grow beyond what an allocator keeps at hand.
 struct Page {
-    /// All empty. A length keeps room for one. Nothing if maps do not keep the order in which they
-    /// were filled: they need not.
+    /// A type and the usual fields, those empty that are told anew each time. A length keeps room
+    /// for one. Nothing if maps do not keep the order in which they were filled: they need not.
     headers: Option<HeaderMap>,
+    /// What stands in it.
+    policy: HeaderValue,
+    limit: Option<u32>,
+    reset: Option<u64>,
 }
 
 const EMPTY: HeaderValue = HeaderValue::from_static("");
@@ -92,7 +88,8 @@ impl Default for Page {
         let with_length = names.iter().cloned().chain([header::CONTENT_LENGTH]);
         let headers: HeaderMap = with_length.map(|name| (name, EMPTY)).collect();
         let is_in_order = copy(&headers).keys().eq(names.iter());
-        Page { headers: is_in_order.then_some(headers) }
+        let headers = is_in_order.then_some(headers);
+        Page { headers, policy: EMPTY, limit: None, reset: None }
     }
 }
 
@@ -106,43 +103,42 @@ fn copy(headers: &HeaderMap) -> HeaderMap {
 impl Page {
     /// Headers that tell this, with the type, which is taken; `None` and nothing taken if one of
     /// the values cannot be sent.
-    fn told(
-        &self,
-        content_type: &mut HeaderValue,
-        usual: &Usual<'_>,
-        kept: &mut Kept,
-    ) -> Option<HeaderMap> {
-        let mut headers = copy(self.headers.as_ref()?);
+    fn told(&mut self, content_type: &mut HeaderValue, usual: &Usual<'_>) -> Option<HeaderMap> {
+        let (ratelimit, remaining) =
+            (of_text(usual.ratelimit)?, of_number(usual.remaining.into())?);
+        let mut headers = copy(self.with_kept(usual)?);
         let mut values = headers.values_mut();
-        let first = values.next()?;
-        // As in `Field::USUAL`.
-        *values.next()? = kept.policy(usual.policy)?;
-        *values.next()? = of_text(usual.ratelimit)?;
-        *values.next()? = keep(&mut kept.limit, usual.limit.into())?;
-        *values.next()? = of_number(usual.remaining.into())?;
-        *values.next()? = keep(&mut kept.reset, usual.reset)?;
-        *first = std::mem::replace(content_type, EMPTY);
+        // As in `Field::USUAL`, after the type.
+        let (of_type, of_ratelimit) = (values.next()?, values.nth(1)?);
+        let of_remaining = values.nth(1)?;
+        *of_type = std::mem::replace(content_type, EMPTY);
+        (*of_ratelimit, *of_remaining) = (ratelimit, remaining);
         Some(headers)
     }
-}
 
-impl Kept {
+    /// The headers of before with what seldom changes as it is now; `None` if that cannot be sent.
     #[inline]
-    fn policy(&mut self, text: &str) -> Option<HeaderValue> {
-        if self.policy.as_ref().is_none_or(|kept| kept.as_bytes() != text.as_bytes()) {
-            self.policy = of_text(text);
+    fn with_kept(&mut self, usual: &Usual<'_>) -> Option<&HeaderMap> {
+        if self.policy.as_bytes() != usual.policy.as_bytes()
+            || self.limit != Some(usual.limit)
+            || self.reset != Some(usual.reset)
+        {
+            self.keep(usual)?;
         }
-        self.policy.clone()
+        self.headers.as_ref()
     }
-}
 
-/// The value of `number`: the one that is kept, if it is that.
-#[inline]
-fn keep(kept: &mut Option<(u64, HeaderValue)>, number: u64) -> Option<HeaderValue> {
-    if kept.as_ref().is_none_or(|(known, _)| *known != number) {
-        *kept = of_number(number).map(|value| (number, value));
+    #[cold]
+    fn keep(&mut self, usual: &Usual<'_>) -> Option<()> {
+        let policy = of_text(usual.policy)?;
+        let (limit, reset) = (of_number(usual.limit.into())?, of_number(usual.reset)?);
+        let headers = self.headers.as_mut()?;
+        headers.insert(name(Field::RateLimitPolicy), policy.clone());
+        headers.insert(name(Field::XLimit), limit);
+        headers.insert(name(Field::XReset), reset);
+        (self.policy, self.limit, self.reset) = (policy, Some(usual.limit), Some(usual.reset));
+        Some(())
     }
-    kept.as_ref().map(|(_, value)| value.clone())
 }
 
 fn of_text(text: &str) -> Option<HeaderValue> {
