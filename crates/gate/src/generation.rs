@@ -232,8 +232,8 @@ impl Limit {
 
     /// The limit, if it is the same at any time.
     #[inline]
-    pub(crate) fn always(&self) -> Option<Present<'_>> {
-        self.calendar.is_none().then_some(Present::Always(&self.rule))
+    pub(crate) fn always(&self) -> Option<&StoreRule> {
+        self.calendar.is_none().then_some(&self.rule)
     }
 
     /// The limit as it is at `now`.

@@ -1,5 +1,6 @@
 //! Decisions in this process: sync, infallible, one lock for each key.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -11,26 +12,33 @@ use crate::admission::{Admission, Charged, Each, Judged, Reason};
 use crate::apart::Lease;
 use crate::gate::Gate;
 use crate::generation::{Generation, Limit, Present};
+use crate::store::StoreRule;
 use crate::turn::{Patience, Turning};
 
 /// Where a limit is kept, and under which key.
 pub(crate) type Place<'g> = (Present<'g>, Key);
 
 /// A limit that a request is judged by.
-struct Asked<'g, 'f> {
-    asks: Asks<'f>,
-    part: u8,
+struct Asked<'g> {
+    charge: Charge<'g>,
     limit: &'g Limit,
-    present: Present<'g>,
-    key: Key,
+    rule: u32,
+    variant: u32,
+    part: u8,
+    is_open: bool,
+    is_shadow: bool,
 }
 
 /// Limits that are judged together, in their order. More are refused before they are asked.
-type AskedTogether<'g, 'f> = ArrayVec<Asked<'g, 'f>, { Rules::LIMITS_MAX }>;
+type AskedTogether<'g> = ArrayVec<Asked<'g>, { Rules::LIMITS_MAX }>;
+
+/// Limits of calendars as they are now, by their places; most requests have none.
+#[derive(Default)]
+struct Windows<'p>(OnceCell<Box<[OnceCell<Present<'p>>; Rules::LIMITS_MAX]>>);
 
 /// What a request is judged by, as it is found.
 struct Found<'g, 'f> {
-    asked: AskedTogether<'g, 'f>,
+    asked: AskedTogether<'g>,
     /// Asked after the others, one by one.
     shadow: Vec<Planned<'f>>,
     is_too_long: bool,
@@ -98,6 +106,7 @@ impl Gate {
             admission.route_cost = generation.rules.route_cost(facts);
             return admission;
         }
+        let windows = Windows::default();
         let mut found = Found {
             asked: AskedTogether::new(),
             shadow: Vec::new(),
@@ -110,7 +119,10 @@ impl Gate {
                 return;
             }
             match found.key(store, who) {
-                Some(key) => self.ask_here(generation, asks, key, facts.now(), &mut found.asked),
+                Some(key) => {
+                    let at = (facts.now(), &windows);
+                    self.ask_here(generation, &asks, key, at, &mut found.asked);
+                }
                 None => found.is_too_long = true,
             }
         });
@@ -157,29 +169,42 @@ impl Gate {
     ) {
         for planned in shadow {
             let Ok(key) = store.key(&planned.key[..]) else { continue };
-            let mut asked = AskedTogether::new();
-            self.ask_here(generation, planned.asks, key, admission.now, &mut asked);
+            let (windows, mut asked) = (Windows::default(), AskedTogether::new());
+            let at = (admission.now, &windows);
+            self.ask_here(generation, &planned.asks, key, at, &mut asked);
             let _ = judge_asked(store, &asked, admission.now, &mut admission.each, charges);
         }
     }
 
     /// Adds the limits of a rule.
     #[inline]
-    fn ask_here<'g, 'f>(
+    fn ask_here<'g, 'p: 'g>(
         &self,
-        generation: &'g Generation,
-        asks: Asks<'f>,
+        generation: &'p Generation,
+        asks: &Asks<'_>,
         key: Key,
-        now: Tick,
-        asked: &mut AskedTogether<'g, 'f>,
+        (now, windows): (Tick, &'g Windows<'p>),
+        asked: &mut AskedTogether<'g>,
     ) {
         for (part, limit) in (0..).zip(generation.limits(asks.number, asks.variant)) {
-            let present = limit.always().unwrap_or_else(|| {
-                let timed = &asks.rule.variants()[asks.variant].policies()[usize::from(part)];
-                limit.present(timed, &self.0.store, now)
-            });
             // There is no room for what is more than can be judged together: nothing is, then.
-            let _ = asked.try_push(Asked { asks, part, limit, present, key });
+            if asked.is_full() {
+                return;
+            }
+            let rule = limit.always().unwrap_or_else(|| {
+                let timed = &asks.rule.variants()[asks.variant].policies()[usize::from(part)];
+                windows.hold(asked.len(), limit.present(timed, &self.0.store, now))
+            });
+            let rule = rule.here().expect("a rule of this store");
+            asked.push(Asked {
+                charge: Charge { rule, key, cost: asks.cost },
+                limit,
+                rule: word(asks.number),
+                variant: word(asks.variant),
+                part,
+                is_open: asks.is_open,
+                is_shadow: asks.is_shadow,
+            });
         }
     }
 
@@ -216,56 +241,66 @@ impl Found<'_, '_> {
     }
 }
 
-impl Asked<'_, '_> {
-    #[inline]
-    fn charge(&self) -> Charge<'_> {
-        let rule = self.present.here().expect("a rule of this store");
-        Charge { rule, key: self.key, cost: self.asks.cost }
+impl<'p> Windows<'p> {
+    /// Keeps the limit at `place` for as long as it is asked.
+    #[cold]
+    fn hold(&self, place: usize, present: Present<'p>) -> &StoreRule {
+        self.0.get_or_init(Box::default)[place].get_or_init(|| present)
     }
+}
 
+impl<'g> AsRef<Charge<'g>> for Asked<'g> {
+    #[inline]
+    fn as_ref(&self) -> &Charge<'g> {
+        &self.charge
+    }
+}
+
+impl Asked<'_> {
     #[inline]
     fn judged(&self, decision: Decision, receipt: Option<Receipt>) -> Judged {
-        let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Judged {
-            rule: word(self.asks.number),
-            variant: word(self.asks.variant),
+            rule: self.rule,
+            variant: self.variant,
             part: self.part,
-            is_shadow: self.asks.is_shadow,
-            is_open: self.asks.is_open,
+            is_shadow: self.is_shadow,
+            is_open: self.is_open,
             is_shown: self.limit.is_shown,
             has_own_cost: self.limit.has_own_cost,
             is_permit: self.limit.is_permit,
             is_charged: receipt.is_some(),
             is_shared: false,
-            cost: self.asks.cost,
+            cost: self.charge.cost,
             decision,
             settled_at: None,
-            charged: Charged::here(self.key, receipt),
+            charged: Charged::here(self.charge.key, receipt),
         }
     }
+}
+
+fn word(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Judges all together, and charges all or none if that is wanted. What each says is added.
 fn judge_asked(
     store: &MemoryStore,
-    asked: &[Asked<'_, '_>],
+    asked: &[Asked<'_>],
     now: Tick,
     each: &mut Each,
     charges: bool,
 ) -> Verdict {
     if !charges {
         return asked.iter().fold(Verdict::Allow, |verdict, one| {
-            let Charge { rule, key, cost } = one.charge();
+            let Charge { rule, key, cost } = one.charge;
             let decision = store.peek(rule, key, now, cost);
             each.push(one.judged(decision, None));
             verdict.and(decision.verdict)
         });
     }
-    let together: ArrayVec<Charge<'_>, { Rules::LIMITS_MAX }> =
-        asked.iter().map(Asked::charge).collect();
-    let mut asked = asked.iter();
-    store.decide_all(&together, now, |decision, receipt| {
-        if let Some(one) = asked.next() {
+    let mut asking = asked.iter();
+    store.decide_all(asked, now, |decision, receipt| {
+        if let Some(one) = asking.next() {
             each.push(one.judged(decision, receipt));
         }
     })
@@ -273,7 +308,6 @@ fn judge_asked(
 
 /// A limit that has not said anything yet.
 pub(crate) fn judged(asks: &Asks<'_>, (part, kind): (u8, Kind), charged: Charged) -> Judged {
-    let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Judged {
         rule: word(asks.number),
         variant: word(asks.variant),

@@ -33,17 +33,17 @@ impl MemoryStore {
     /// Decides as [`MemoryStore::decide_all`] does, if it is that simple; `None` if it is not.
     /// More than four limits never are.
     #[inline]
-    pub(super) fn decide_few(
+    pub(super) fn decide_few<'c>(
         &self,
-        charges: &[Charge<'_>],
+        charges: &[impl AsRef<Charge<'c>>],
         now: Tick,
         each: &mut impl FnMut(Decision, Option<Receipt>),
     ) -> Option<Verdict> {
         match charges {
-            [a] => self.decide_exactly([a], now, each),
-            [a, b] => self.decide_exactly([a, b], now, each),
-            [a, b, c] => self.decide_exactly([a, b, c], now, each),
-            [a, b, c, d] => self.decide_exactly([a, b, c, d], now, each),
+            [a] => self.decide_exactly([a].map(AsRef::as_ref), now, each),
+            [a, b] => self.decide_exactly([a, b].map(AsRef::as_ref), now, each),
+            [a, b, c] => self.decide_exactly([a, b, c].map(AsRef::as_ref), now, each),
+            [a, b, c, d] => self.decide_exactly([a, b, c, d].map(AsRef::as_ref), now, each),
             _ => None,
         }
     }
@@ -113,28 +113,43 @@ impl MemoryStore {
         (!(1..N).any(is_twice)).then_some(spots)
     }
 
-    /// Locks the shards, each once, in the order that everybody keeps. Says by which of the limits
-    /// that of each was locked.
+    /// Locks the shards, each once. Says by which of the limits that of each was locked.
     #[inline]
     fn lock_each<const N: usize>(&self, spots: [Spot; N]) -> (Locked<'_, N>, [usize; N]) {
-        let mut held = [0; N];
-        let mut order = [0; N];
+        let first = |at: usize| (0..at).find(|&other| spots[other].shard == spots[at].shard);
+        let held = std::array::from_fn(|at| first(at).unwrap_or(at));
+        let locked = self.lock_at_once(spots, held);
+        (locked.unwrap_or_else(|| self.lock_in_order(spots, held)), held)
+    }
+
+    /// Locks them if nobody else has one: then their order makes no difference.
+    #[inline]
+    fn lock_at_once<const N: usize>(
+        &self,
+        spots: [Spot; N],
+        held: [usize; N],
+    ) -> Option<Locked<'_, N>> {
+        let mut locked = [const { None }; N];
         for at in 0..N {
-            let shard = spots[at].shard;
-            held[at] = (0..at).find(|&other| spots[other].shard == shard).unwrap_or(at);
-            let mut place = at;
-            while 0 < place && shard < spots[order[place - 1]].shard {
-                order[place] = order[place - 1];
-                place -= 1;
+            if held[at] == at {
+                locked[at] = Some(self.tables[0].try_lock(spots[at].shard)?);
             }
-            order[place] = at;
         }
+        Some(locked)
+    }
+
+    /// Locks them in the order that everybody keeps who waits.
+    #[cold]
+    #[inline(never)]
+    fn lock_in_order<const N: usize>(&self, spots: [Spot; N], held: [usize; N]) -> Locked<'_, N> {
+        let mut order: [usize; N] = std::array::from_fn(|at| at);
+        order.sort_unstable_by_key(|&at| spots[at].shard);
         let mut locked = [const { None }; N];
         for at in order {
             if held[at] == at {
                 locked[at] = Some(self.tables[0].lock(spots[at].shard));
             }
         }
-        (locked, held)
+        locked
     }
 }

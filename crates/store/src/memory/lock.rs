@@ -45,6 +45,7 @@ mod spinning {
             self.0.lock()
         }
 
+        #[inline]
         pub(in super::super) fn try_lock(&self) -> Option<Guard<'_, T>> {
             self.0.try_lock()
         }

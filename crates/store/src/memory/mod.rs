@@ -80,6 +80,12 @@ pub struct Charge<'a> {
     pub cost: u32,
 }
 
+impl<'a> AsRef<Charge<'a>> for Charge<'a> {
+    fn as_ref(&self) -> &Charge<'a> {
+        self
+    }
+}
+
 impl MemoryStore {
     /// Keys that a store holds unless told otherwise, of each of the three sizes of state.
     pub const KEYS_MAX: usize = 1 << 20;

@@ -30,9 +30,9 @@ impl MemoryStore {
     /// Each limit's own answer is given to `each`, in order; one that does not pass was violated.
     /// If all pass, so are the receipts to refund them by. Each rule is named at most once for a
     /// key. More than [`MemoryStore::LIMITS_MAX`] limits are never let pass.
-    pub fn decide_all(
+    pub fn decide_all<'c>(
         &self,
-        charges: &[Charge<'_>],
+        charges: &[impl AsRef<Charge<'c>>],
         now: Tick,
         mut each: impl FnMut(Decision, Option<Receipt>),
     ) -> Verdict {
@@ -41,19 +41,20 @@ impl MemoryStore {
         }
         match self.decide_few(charges, now, &mut each) {
             Some(verdict) => verdict,
-            None => self.decide_many(charges, now, &mut each),
+            None => self.decide_many(&mut charges.iter().map(AsRef::as_ref), now, &mut each),
         }
     }
 
     /// The long way, which needs much room: kept out of the short one.
     #[cold]
     #[inline(never)]
-    fn decide_many(
+    fn decide_many<'c>(
         &self,
-        charges: &[Charge<'_>],
+        charges: &mut dyn Iterator<Item = &Charge<'c>>,
         now: Tick,
         each: &mut dyn FnMut(Decision, Option<Receipt>),
     ) -> Verdict {
+        let charges: ArrayVec<Charge<'_>, LIMITS_MAX> = charges.copied().collect();
         loop {
             let latest: ArrayVec<Option<Arc<Rule>>, LIMITS_MAX> =
                 charges.iter().map(|charge| charge.rule.latest()).collect();

@@ -97,6 +97,12 @@ impl Table {
         self.shards[shard].0.lock()
     }
 
+    /// The same, unless somebody else is in it.
+    #[inline]
+    pub(super) fn try_lock(&self, shard: usize) -> Option<Guard<'_, Shard>> {
+        self.shards[shard].0.try_lock()
+    }
+
     /// Notes where the slots of `shard` are, after they may have grown.
     pub(super) fn note(&self, index: usize, shard: &Shard) {
         let hint = &self.hints[index];
@@ -133,7 +139,7 @@ impl Table {
     pub(super) fn sweep(&self, now: Tick, book: &RwLock<Book>) {
         self.forgets_by(now);
         let index = self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        if let Some(mut shard) = self.shards[index].0.try_lock() {
+        if let Some(mut shard) = self.try_lock(index) {
             let forgotten = shard.sweep(now, &read(book));
             self.counts(0, forgotten);
         }
