@@ -167,11 +167,12 @@ pub(crate) const RLS_DESCRIPTORS_MAX: usize = 16;
 /// Entries of a descriptor: one for each action; nobody tells requests apart by more.
 pub(crate) const RLS_ENTRIES_MAX: usize = 16;
 
-/// Bytes of a domain or an entry's key: names that a person wrote.
-pub(crate) const RLS_NAME_BYTES_MAX: usize = 256;
+/// Characters of a domain or an entry's key: names that a person wrote. What can be counted by has
+/// a bound in bytes; characters are what a schema can count.
+pub(crate) const RLS_NAME_CHARS_MAX: usize = 256;
 
-/// Bytes of an entry's value: a path, a token; longer ones would be cut off by other stores.
-pub(crate) const RLS_VALUE_BYTES_MAX: usize = 1_024;
+/// Characters of an entry's value: a path, a token; longer ones would be cut off by other stores.
+pub(crate) const RLS_VALUE_CHARS_MAX: usize = 1_024;
 
 /// Bytes of a message, as gRPC or as JSON: all of the above at once, with room for what is between.
 pub(crate) const RLS_MESSAGE_BYTES_MAX: usize = 512 << 10;

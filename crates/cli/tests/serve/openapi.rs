@@ -17,12 +17,6 @@ negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 
 include-path-regex = "^/v1/(forward-auth|auth-request)$"
 [operations.checks]
 unsupported_method.enabled = false
-
-# Names are bounded in bytes, as for Envoy; a schema can only count characters.
-[[operations]]
-include-path = "/json"
-[operations.checks]
-positive_data_acceptance.expected-statuses = [200, 400, 429]
 "#;
 
 #[test]

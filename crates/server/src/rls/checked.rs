@@ -4,7 +4,7 @@ use tonic::Status;
 
 use super::proto::{RateLimitDescriptor, RateLimitRequest};
 use crate::limits::{
-    RLS_DESCRIPTORS_MAX, RLS_ENTRIES_MAX, RLS_NAME_BYTES_MAX, RLS_VALUE_BYTES_MAX,
+    RLS_DESCRIPTORS_MAX, RLS_ENTRIES_MAX, RLS_NAME_CHARS_MAX, RLS_VALUE_CHARS_MAX,
 };
 use tidegate_gate::PlainCharge;
 
@@ -13,7 +13,7 @@ pub(super) fn check(request: &RateLimitRequest) -> Result<(), Status> {
     if request.domain.is_empty() {
         return Err(wrong("the domain is empty: set it in Envoy's rate limit filter"));
     }
-    is_short("the domain", &request.domain, RLS_NAME_BYTES_MAX)?;
+    is_short("the domain", &request.domain, RLS_NAME_CHARS_MAX)?;
     if request.descriptors.is_empty() {
         return Err(wrong("there are no descriptors: add rate limit actions to the route"));
     }
@@ -31,8 +31,8 @@ fn check_one(domain: &str, descriptor: &RateLimitDescriptor) -> Result<(), Statu
         if entry.key.is_empty() {
             return Err(wrong("an entry has an empty key"));
         }
-        is_short("the key of an entry", &entry.key, RLS_NAME_BYTES_MAX)?;
-        is_short("the value of an entry", &entry.value, RLS_VALUE_BYTES_MAX)?;
+        is_short("the key of an entry", &entry.key, RLS_NAME_CHARS_MAX)?;
+        is_short("the value of an entry", &entry.value, RLS_VALUE_CHARS_MAX)?;
         bytes += entry.key.len() + entry.value.len();
     }
     if PlainCharge::KEY_BYTES_MAX < bytes {
@@ -66,11 +66,14 @@ fn is_few(what: &str, count: usize, max: usize) -> Result<(), Status> {
 }
 
 fn is_short(what: &str, text: &str, max: usize) -> Result<(), Status> {
-    let bytes = text.len();
-    if bytes <= max {
+    // A character has a byte at least: most names need not be counted.
+    if text.len() <= max {
         return Ok(());
     }
-    Err(wrong(format!("{what} has {bytes} bytes: at most {max} are accepted")))
+    match text.chars().count() {
+        chars if chars <= max => Ok(()),
+        chars => Err(wrong(format!("{what} has {chars} characters: at most {max} are accepted"))),
+    }
 }
 
 fn wrong(message: impl Into<String>) -> Status {

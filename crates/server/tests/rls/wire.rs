@@ -33,9 +33,9 @@ async fn what_cannot_be_meant_is_an_error_and_never_ok() {
         (request("web", &[]), "there are no descriptors"),
         (request("web", &[&[]]), "a descriptor has no entries"),
         (request("web", &[&[("", "v")]]), "an entry has an empty key"),
-        (request("web", &[&[("k", &long)]]), "the value of an entry has 1025 bytes"),
-        (request("web", &[&[(&long, "v")]]), "the key of an entry has 1025 bytes"),
-        (request(&long, &[entry]), "the domain has 1025 bytes"),
+        (request("web", &[&[("k", &long)]]), "the value of an entry has 1025 characters"),
+        (request("web", &[&[(&long, "v")]]), "the key of an entry has 1025 characters"),
+        (request(&long, &[entry]), "the domain has 1025 characters"),
         (request("web", &[entry; 17]), "there are 17 descriptors"),
         (request("web", &[&many]), "there are 17 entries in a descriptor"),
         (request("web", &[&wide]), "a descriptor has 5008 bytes"),
@@ -46,6 +46,17 @@ async fn what_cannot_be_meant_is_an_error_and_never_ok() {
         assert!(error.message().starts_with(message), "{error}");
     }
     assert_eq!(stand.passed(1, &[entry]).await, 1, "nothing was charged");
+}
+
+/// A schema counts characters, so the door does; only all of a descriptor is counted in bytes.
+#[tokio::test]
+async fn a_name_may_have_as_many_characters_in_any_language() {
+    let mut stand = Stand::by_policy(POLICY).await;
+    let (longest, longer) = ("é".repeat(256), "é".repeat(257));
+    let entry: &[(&str, &str)] = &[(&longest, "v")];
+    assert_eq!(stand.passed(1, &[entry]).await, 1);
+    let error = stand.send(request("web", &[&[(&longer, "v")]])).await.unwrap_err();
+    assert!(error.message().starts_with("the key of an entry has 257 characters"), "{error}");
 }
 
 #[tokio::test]
