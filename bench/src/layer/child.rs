@@ -5,15 +5,17 @@ use std::net::SocketAddr;
 
 use ::governor::middleware::StateInformationMiddleware;
 use anyhow::{Context, Result, bail};
-use axum::Router;
 use axum::body::Body;
+use axum::extract::Request;
 use axum::routing::get;
+use axum::{Router, ServiceExt};
 use serde_json::{Value, json};
 use tidegate_gate::Gate;
 use tidegate_tower::{Axum, TidegateLayer};
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor, PeerIpKeyExtractor};
+use tower_layer::Layer as _;
 
 use super::fixed::{FiveFields, FixedLayer, Nothing, ThreeCounts};
 
@@ -52,7 +54,7 @@ const SHARE: &str = "share: [{ name: all, capacity: 1000 in flight, by: ip }]\n"
 pub(crate) fn serve(contender: &str) -> Result<()> {
     let app = Router::new().route("/search/things", get(answer));
     let app = match contender {
-        "none" => app,
+        "none" | "tidegate-around" => app,
         "tidegate" => app.layer(limits(Gate::from_text(&super::rules::policy(3))?)),
         "tidegate-none" => app.layer(limits(three_rules("none")?)),
         "tidegate-legacy" => app.layer(limits(three_rules("legacy")?)),
@@ -78,6 +80,12 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         println!("{}", listener.local_addr()?);
         std::io::stdout().flush()?;
+        if contender == "tidegate-around" {
+            let app = limits(three_rules("both")?).layer(app);
+            let app = ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(app);
+            axum::serve(listener, app).await?;
+            return Ok(());
+        }
         let app = app.into_make_service_with_connect_info::<SocketAddr>();
         axum::serve(listener, app).await?;
         Ok(())

@@ -28,8 +28,10 @@ const ABOUT: &str = "An axum service that answers a small JSON over loopback, wi
     three limits, which takes three layers, and with one; all with their headers. \
     Ours are five fields in every response, theirs are two; `legacy` is the dialect that is most \
     like theirs. What a layer costs that does nothing, five fields that no limit is behind, and \
-    three numbers in them that are counted down for everybody, stands beside it: nobody who is a \
-    layer and has something to say in these fields can keep more than that. \
+    three numbers in them that are counted down for everybody, stands beside it: these insert \
+    their fields one by one, where ours are filled into headers that are ready. \
+    All are added to the router as axum's users add layers; one of ours is put around it, where \
+    axum has nothing to box and to clone for it. \
     Two of ours have a share with room for everybody, with the rules and alone. \
     The service has the first core, and the load with 50 connections has the second, and never \
     sleeps: to wake it is no part of an answer. \

@@ -12,7 +12,7 @@ use crate::setting::Effort;
 use crate::statistics::{Spread, median};
 
 /// What is served, and its name in the table.
-const CONTENDERS: [(&str, &str); 11] = [
+const CONTENDERS: [(&str, &str); 12] = [
     ("none", "none"),
     ("idle", "none, but a layer that does nothing"),
     ("fixed", "none, but five fields that never change"),
@@ -20,6 +20,7 @@ const CONTENDERS: [(&str, &str); 11] = [
     ("tidegate", "tidegate, three rules"),
     ("tidegate-legacy", "tidegate, three rules, `headers: legacy`"),
     ("tidegate-none", "tidegate, three rules, `headers: none`"),
+    ("tidegate-around", "tidegate, three rules, around the router"),
     ("governor-three", "tower_governor, three limits"),
     ("governor", "tower_governor, one limit"),
     ("tidegate-share", "tidegate, three rules and a share"),

@@ -34,17 +34,23 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
         return;
     }
     OWN.with_borrow_mut(|Own { desk, page }| {
-        // Most responses have a type by now and nothing else.
-        if headers.len() == 1
-            && let Some(content_type) = headers.get_mut(header::CONTENT_TYPE)
+        if let Some(has_length) = is_common(headers)
             && let Some(usual) = admission.usual(desk)
-            && let Some(told) = page.told(content_type, &usual)
+            && let Some(told) = page.told(headers, has_length, &usual)
         {
             *headers = told;
         } else {
             write_each(admission, headers, wins, desk);
         }
     });
+}
+
+/// Whether a response has what most have by now: a type, and a length or nothing else. If so,
+/// whether it has a length.
+fn is_common(headers: &HeaderMap) -> Option<bool> {
+    let has_length = headers.len() == 2 && headers.contains_key(header::CONTENT_LENGTH);
+    let is_common = has_length || headers.len() == 1;
+    (is_common && headers.contains_key(header::CONTENT_TYPE)).then_some(has_length)
 }
 
 /// Adds one field after the other.
@@ -70,8 +76,8 @@ fn write_each(admission: &Admission, headers: &mut HeaderMap, wins: Wins, desk: 
 /// Field by field their names would be hashed, and the seventh header, a length, would make the
 /// map grow beyond what an allocator keeps at hand.
 struct Page {
-    /// A type and the usual fields, those empty that are told anew each time. A length keeps room
-    /// for one. Nothing if maps do not keep the order in which they were filled: they need not.
+    /// A type, the usual fields and a length, those empty that are told anew each time. Nothing if
+    /// maps do not keep the order in which they were filled: they need not.
     headers: Option<HeaderMap>,
     /// What stands in it.
     policy: HeaderValue,
@@ -87,32 +93,41 @@ impl Default for Page {
             std::iter::once(header::CONTENT_TYPE).chain(Field::USUAL.map(name)).collect();
         let with_length = names.iter().cloned().chain([header::CONTENT_LENGTH]);
         let headers: HeaderMap = with_length.map(|name| (name, EMPTY)).collect();
-        let is_in_order = copy(&headers).keys().eq(names.iter());
+        let is_in_order = without_length(&headers).keys().eq(names.iter());
         let headers = is_in_order.then_some(headers);
         Page { headers, policy: EMPTY, limit: None, reset: None }
     }
 }
 
 /// A copy without a length, but with room for one.
-fn copy(headers: &HeaderMap) -> HeaderMap {
+fn without_length(headers: &HeaderMap) -> HeaderMap {
     let mut copy = headers.clone();
     copy.remove(header::CONTENT_LENGTH);
     copy
 }
 
 impl Page {
-    /// Headers that tell this, with the type, which is taken; `None` and nothing taken if one of
-    /// the values cannot be sent.
-    fn told(&mut self, content_type: &mut HeaderValue, usual: &Usual<'_>) -> Option<HeaderMap> {
-        let (ratelimit, remaining) =
-            (of_text(usual.ratelimit)?, of_number(usual.remaining.into())?);
-        let mut headers = copy(self.with_kept(usual)?);
+    /// Headers that tell this, with the type and the length of `before`, which are taken; `None`
+    /// and nothing taken if one of the values cannot be sent.
+    fn told(
+        &mut self,
+        before: &mut HeaderMap,
+        has_length: bool,
+        usual: &Usual<'_>,
+    ) -> Option<HeaderMap> {
+        let ratelimit = of_text(usual.ratelimit)?;
+        let remaining = of_number(usual.remaining.into())?;
+        let page = self.with_kept(usual)?;
+        let mut headers = if has_length { page.clone() } else { without_length(page) };
         let mut values = headers.values_mut();
         // As in `Field::USUAL`, after the type.
         let (of_type, of_ratelimit) = (values.next()?, values.nth(1)?);
         let of_remaining = values.nth(1)?;
-        *of_type = std::mem::replace(content_type, EMPTY);
         (*of_ratelimit, *of_remaining) = (ratelimit, remaining);
+        *of_type = take(before, header::CONTENT_TYPE)?;
+        if has_length {
+            *values.last()? = take(before, header::CONTENT_LENGTH)?;
+        }
         Some(headers)
     }
 
@@ -141,6 +156,10 @@ impl Page {
     }
 }
 
+fn take(headers: &mut HeaderMap, name: HeaderName) -> Option<HeaderValue> {
+    headers.get_mut(name).map(|value| std::mem::replace(value, EMPTY))
+}
+
 fn of_text(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(text).ok()
 }
@@ -166,7 +185,10 @@ fn name(field: Field) -> HeaderName {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tidegate_gate::{Gate, Sample};
+    use tidegate_store::ManualClock;
 
     use super::*;
 
@@ -210,13 +232,41 @@ mod tests {
             cookies.append(header::SET_COOKIE, HeaderValue::from_static(cookie));
         }
         let other = HeaderMap::from_iter([(header::ETAG, HeaderValue::from_static("e"))]);
-        let befores = [typed(), HeaderMap::new(), cookies, other];
+        let (mut long, mut tagged) = (typed(), typed());
+        long.insert(header::CONTENT_LENGTH, HeaderValue::from_static("7"));
+        tagged.extend(other.clone());
+        let mut bare = long.clone();
+        bare.remove(header::CONTENT_TYPE);
+        let befores = [typed(), HeaderMap::new(), long, cookies, other, tagged, bare];
         let gates = [gate("5/s"), gate("5/min"), gate("7/h"), gate("6/s")];
-        for (at, before) in befores.iter().cycle().take(24).enumerate() {
+        for (at, before) in befores.iter().cycle().take(42).enumerate() {
             for gate in &gates[at % 3..] {
                 check(&gate.decide(&Sample::new("GET /")), before);
             }
         }
+    }
+
+    /// In windows of a calendar resets are the same for all, so that nothing else changes.
+    #[test]
+    fn a_policy_or_a_limit_may_change_alone() {
+        let gate = |rules: &str| {
+            let clock = Arc::new(ManualClock::new());
+            Gate::builder().text(&format!("rules: [{rules}]")).clock(clock).open().unwrap()
+        };
+        let of_all = |name| format!("{{ name: {name}, algorithm: fixed-window, limit: 9/d }}");
+        for name in ["one", "two"] {
+            let gate = gate(&of_all(name));
+            check(&gate.decide(&Sample::new("GET /")), &typed());
+        }
+        let each = "{ name: each, key: header:x, algorithm: fixed-window, limit: 5/d }";
+        let gate = gate(&format!("{each}, {}", of_all("all")));
+        let mut limits = Vec::new();
+        for client in 0..8 {
+            let admission = gate.decide(&Sample::new("GET /").with_header("x", client.to_string()));
+            check(&admission, &typed());
+            limits.push(admission.decision().limit);
+        }
+        assert_eq!(limits, [5, 5, 5, 5, 5, 9, 9, 9], "the limit that speaks");
     }
 
     #[test]

@@ -48,9 +48,9 @@ impl MemoryStore {
     /// The long way, which needs much room: kept out of the short one.
     #[cold]
     #[inline(never)]
-    fn decide_many<'c>(
+    fn decide_many(
         &self,
-        charges: &mut dyn Iterator<Item = &Charge<'c>>,
+        charges: &mut dyn Iterator<Item = &Charge<'_>>,
         now: Tick,
         each: &mut dyn FnMut(Decision, Option<Receipt>),
     ) -> Verdict {
