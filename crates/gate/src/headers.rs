@@ -182,7 +182,7 @@ impl Admission {
             is_listed &= of.next() == Some(&limit.id);
             let decision = judged.decision();
             item(text, &limit.remains);
-            number(text, decision.remaining.into());
+            text.push_str(itoa::Buffer::new().format(decision.remaining));
             text.push_str(";t=");
             number(text, seconds(decision.reset_after));
         }

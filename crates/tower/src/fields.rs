@@ -34,9 +34,9 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
         return;
     }
     OWN.with_borrow_mut(|Own { desk, page }| {
-        if let Some(has_length) = is_common(headers)
+        if let Some(common) = Common::of(headers)
             && let Some(usual) = admission.usual(desk)
-            && let Some(told) = page.told(headers, has_length, &usual)
+            && let Some(told) = page.told(common, &usual)
         {
             *headers = told;
         } else {
@@ -45,12 +45,22 @@ pub(crate) fn write(admission: &Admission, headers: &mut HeaderMap, wins: Wins) 
     });
 }
 
-/// Whether a response has what most have by now: a type, and a length or nothing else. If so,
-/// whether it has a length.
-fn is_common(headers: &HeaderMap) -> Option<bool> {
-    let has_length = headers.len() == 2 && headers.contains_key(header::CONTENT_LENGTH);
-    let is_common = has_length || headers.len() == 1;
-    (is_common && headers.contains_key(header::CONTENT_TYPE)).then_some(has_length)
+/// What most responses have by now: a type, and a length or nothing else.
+struct Common<'h> {
+    content_type: &'h mut HeaderValue,
+    length: Option<&'h mut HeaderValue>,
+}
+
+impl<'h> Common<'h> {
+    fn of(headers: &'h mut HeaderMap) -> Option<Common<'h>> {
+        let mut headers = headers.iter_mut();
+        let (name, content_type) = headers.next()?;
+        let length = headers.next();
+        let is_common = name == header::CONTENT_TYPE
+            && length.as_ref().is_none_or(|(name, _)| *name == header::CONTENT_LENGTH)
+            && headers.next().is_none();
+        is_common.then_some(Common { content_type, length: length.map(|(_, value)| value) })
+    }
 }
 
 /// Adds one field after the other.
@@ -107,27 +117,22 @@ fn without_length(headers: &HeaderMap) -> HeaderMap {
 }
 
 impl Page {
-    /// Headers that tell this, with the type and the length of `before`, which are taken; `None`
+    /// Headers that tell this, with the type and the length that there are, which are taken; `None`
     /// and nothing taken if one of the values cannot be sent.
-    fn told(
-        &mut self,
-        before: &mut HeaderMap,
-        has_length: bool,
-        usual: &Usual<'_>,
-    ) -> Option<HeaderMap> {
+    fn told(&mut self, common: Common<'_>, usual: &Usual<'_>) -> Option<HeaderMap> {
         let ratelimit = of_text(usual.ratelimit)?;
-        let remaining = of_number(usual.remaining.into())?;
+        let remaining = of_text(itoa::Buffer::new().format(usual.remaining))?;
         let page = self.with_kept(usual)?;
-        let mut headers = if has_length { page.clone() } else { without_length(page) };
+        let mut headers = if common.length.is_some() { page.clone() } else { without_length(page) };
         let mut values = headers.values_mut();
         // As in `Field::USUAL`, after the type.
         let (of_type, of_ratelimit) = (values.next()?, values.nth(1)?);
         let of_remaining = values.nth(1)?;
         (*of_ratelimit, *of_remaining) = (ratelimit, remaining);
-        *of_type = take(before, header::CONTENT_TYPE)?;
-        if has_length {
-            *values.last()? = take(before, header::CONTENT_LENGTH)?;
+        if let Some(length) = common.length {
+            *values.last()? = std::mem::replace(length, EMPTY);
         }
+        *of_type = std::mem::replace(common.content_type, EMPTY);
         Some(headers)
     }
 
@@ -154,10 +159,6 @@ impl Page {
         (self.policy, self.limit, self.reset) = (policy, Some(usual.limit), Some(usual.reset));
         Some(())
     }
-}
-
-fn take(headers: &mut HeaderMap, name: HeaderName) -> Option<HeaderValue> {
-    headers.get_mut(name).map(|value| std::mem::replace(value, EMPTY))
 }
 
 fn of_text(text: &str) -> Option<HeaderValue> {
@@ -237,9 +238,11 @@ mod tests {
         tagged.extend(other.clone());
         let mut bare = long.clone();
         bare.remove(header::CONTENT_TYPE);
-        let befores = [typed(), HeaderMap::new(), long, cookies, other, tagged, bare];
+        let mut full = long.clone();
+        full.extend(other.clone());
+        let befores = [typed(), HeaderMap::new(), long, cookies, other, tagged, bare, full];
         let gates = [gate("5/s"), gate("5/min"), gate("7/h"), gate("6/s")];
-        for (at, before) in befores.iter().cycle().take(42).enumerate() {
+        for (at, before) in befores.iter().cycle().take(48).enumerate() {
             for gate in &gates[at % 3..] {
                 check(&gate.decide(&Sample::new("GET /")), before);
             }
