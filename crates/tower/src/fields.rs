@@ -241,7 +241,8 @@ mod tests {
         let mut full = long.clone();
         full.extend(other.clone());
         let befores = [typed(), HeaderMap::new(), long, cookies, other, tagged, bare, full];
-        let gates = [gate("5/s"), gate("5/min"), gate("7/h"), gate("6/s")];
+        // Each lets all kinds of response pass before it refuses.
+        let gates = [gate("12/s"), gate("24/min"), gate("37/h"), gate("36/s")];
         for (at, before) in befores.iter().cycle().take(48).enumerate() {
             for gate in &gates[at % 3..] {
                 check(&gate.decide(&Sample::new("GET /")), before);
