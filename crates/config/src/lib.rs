@@ -47,7 +47,7 @@ pub use self::explain::{Does, Explained};
 pub use self::facts::{Facts, Part, Parts, Value};
 pub use self::key::KeySource;
 pub use self::load::{LoadError, Loaded, policy_files};
-pub use self::plan::{Asks, Outline, Plan, Planned, Stopped, Who};
+pub use self::plan::{Asks, Known, Outline, Plan, Planned, Stopped, Who};
 pub use self::problem::Level;
 pub use self::report::{Finding, Report};
 pub use self::request::{Request, Response, Sample, without_port};

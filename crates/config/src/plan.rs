@@ -78,6 +78,40 @@ pub struct Who<'w, 'f> {
     pub source: KeySource,
 }
 
+/// The rules that are known to be for a request's route, one after the other: all are steady.
+#[derive(Debug)]
+pub struct Known<'f> {
+    list: &'f [Rule],
+    chosen: std::slice::Iter<'f, RuleNumber>,
+    /// What the request costs.
+    given: u32,
+    limits: usize,
+    last: LastKey<'f>,
+}
+
+impl<'f> Known<'f> {
+    /// What the next rule asks, and whom it counts. `facts` are those of the request.
+    #[inline]
+    pub fn next(&mut self, facts: &'f Facts<'_, '_>) -> Option<(Asks<'f>, Who<'_, 'f>)> {
+        loop {
+            let number = *self.chosen.next()? as usize;
+            let rule = &self.list[number];
+            let Some(steady) = rule.steady else { continue };
+            if self.last.look_up_plain(steady.source, facts, rule) {
+                self.limits += usize::from(steady.limits);
+                return Some((Asks::steady(rule, number, self.given), self.last.who()));
+            }
+        }
+    }
+
+    /// What is said beside the limits of the rules so far.
+    #[inline]
+    pub fn outline(&self) -> Outline<'f> {
+        let is_too_much = Rules::LIMITS_MAX < self.limits;
+        Outline { stopped: None, is_too_much, route_cost: None }
+    }
+}
+
 /// A rule that ends the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopped<'f> {
@@ -124,32 +158,26 @@ impl Rules {
         facts: &'f Facts<'_, '_>,
         mut each: impl FnMut(Asks<'f>, Who<'_, 'f>),
     ) -> Outline<'f> {
-        match &facts.route {
-            Route::Known(chosen) => self.walk_known(facts, chosen, &mut each),
-            _ => self.walk_found(facts, &mut each),
+        let Some(mut known) = self.known(facts) else { return self.walk_found(facts, &mut each) };
+        while let Some((asks, who)) = known.next(facts) {
+            each(asks, who);
         }
+        known.outline()
     }
 
-    /// Goes through the rules that are known to be for the route.
+    /// The rules that are for a request, if they are known by its route. `facts` are of these
+    /// rules.
     #[inline]
-    fn walk_known<'f>(
-        &'f self,
-        facts: &'f Facts<'_, '_>,
-        chosen: &[RuleNumber],
-        each: &mut impl FnMut(Asks<'f>, Who<'_, 'f>),
-    ) -> Outline<'f> {
+    pub fn known<'f>(&'f self, facts: &'f Facts<'_, '_>) -> Option<Known<'f>> {
+        let Route::Known(chosen) = &facts.route else { return None };
         let given = facts.request.cost().unwrap_or(1);
-        let mut limits = 0;
-        let mut last = LastKey::default();
-        for number in chosen {
-            let rule = &self.list[*number as usize];
-            let Some(steady) = rule.steady else { continue };
-            if last.look_up_plain(steady.source, facts, rule) {
-                limits += usize::from(steady.limits);
-                each(Asks::steady(rule, *number as usize, given), last.who());
-            }
-        }
-        Outline { stopped: None, is_too_much: Rules::LIMITS_MAX < limits, route_cost: None }
+        Some(Known {
+            list: &self.list,
+            chosen: chosen.iter(),
+            given,
+            limits: 0,
+            last: LastKey::default(),
+        })
     }
 
     /// Looks for the rules that are for a request.

@@ -4,13 +4,13 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use tidegate_config::{Asks, Facts, KeySource, Planned, Request, Rules, Who};
+use tidegate_config::{Asks, Facts, KeySource, Outline, Planned, Request, Rules, Who};
 use tidegate_core::{Decision, Kind, Receipt, Span, Tick, Verdict};
 use tidegate_store::{Charge, Key, MemoryStore};
 
 use crate::admission::{Admission, Charged, Each, Judged, Reason};
 use crate::apart::Lease;
-use crate::gate::Gate;
+use crate::gate::{Gate, Home};
 use crate::generation::{Generation, Limit, Present};
 use crate::store::StoreRule;
 use crate::turn::{Patience, Turning};
@@ -36,7 +36,17 @@ type AskedTogether<'g> = ArrayVec<Asked<'g>, { Rules::LIMITS_MAX }>;
 #[derive(Default)]
 struct Windows<'p>(OnceCell<Box<[OnceCell<Present<'p>>; Rules::LIMITS_MAX]>>);
 
+/// Whom is asked, and when.
+struct Asking<'g, 'p> {
+    home: &'g Home,
+    store: &'g MemoryStore,
+    generation: &'p Generation,
+    now: Tick,
+    windows: &'g Windows<'p>,
+}
+
 /// What a request is judged by, as it is found.
+#[derive(Default)]
 struct Found<'g, 'f> {
     asked: AskedTogether<'g>,
     /// Asked after the others, one by one.
@@ -106,26 +116,18 @@ impl Gate {
             admission.route_cost = generation.rules.route_cost(facts);
             return admission;
         }
-        let windows = Windows::default();
-        let mut found = Found {
-            asked: AskedTogether::new(),
-            shadow: Vec::new(),
-            is_too_long: false,
-            made: None,
-        };
-        let outline = generation.rules.walk(facts, |asks, who| {
-            if asks.is_shadow {
-                found.shadow.push(Planned { asks, key: who.parts.clone() });
-                return;
-            }
-            match found.key(store, who) {
-                Some(key) => {
-                    let at = (facts.now(), &windows);
-                    self.ask_here(generation, &asks, key, at, &mut found.asked);
+        let (windows, mut found) = (Windows::default(), Found::default());
+        let home = &*self.0.home;
+        let asking = Asking { home, store, generation, now: facts.now(), windows: &windows };
+        let outline = match generation.rules.known(facts) {
+            Some(mut known) => {
+                while let Some((asks, who)) = known.next(facts) {
+                    found.add(&asking, &asks, who);
                 }
-                None => found.is_too_long = true,
+                known.outline()
             }
-        });
+            None => found.look(&asking, facts, &generation.rules),
+        };
         admission.outline(&outline);
         if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
             if found.is_too_long {
@@ -169,42 +171,11 @@ impl Gate {
     ) {
         for planned in shadow {
             let Ok(key) = store.key(&planned.key[..]) else { continue };
+            let (home, now) = (&*self.0.home, admission.now);
             let (windows, mut asked) = (Windows::default(), AskedTogether::new());
-            let at = (admission.now, &windows);
-            self.ask_here(generation, &planned.asks, key, at, &mut asked);
+            let asking = Asking { home, store, generation, now, windows: &windows };
+            asking.ask(&planned.asks, key, &mut asked);
             let _ = judge_asked(store, &asked, admission.now, &mut admission.each, charges);
-        }
-    }
-
-    /// Adds the limits of a rule.
-    #[inline]
-    fn ask_here<'g, 'p: 'g>(
-        &self,
-        generation: &'p Generation,
-        asks: &Asks<'_>,
-        key: Key,
-        (now, windows): (Tick, &'g Windows<'p>),
-        asked: &mut AskedTogether<'g>,
-    ) {
-        for (part, limit) in (0..).zip(generation.limits(asks.number, asks.variant)) {
-            // There is no room for what is more than can be judged together: nothing is, then.
-            if asked.is_full() {
-                return;
-            }
-            let rule = limit.always().unwrap_or_else(|| {
-                let timed = &asks.rule.variants()[asks.variant].policies()[usize::from(part)];
-                windows.hold(asked.len(), limit.present(timed, &self.0.store, now))
-            });
-            let rule = rule.here().expect("a rule of this store");
-            asked.push(Asked {
-                charge: Charge { rule, key, cost: asks.cost },
-                limit,
-                rule: word(asks.number),
-                variant: word(asks.variant),
-                part,
-                is_open: asks.is_open,
-                is_shadow: asks.is_shadow,
-            });
         }
     }
 
@@ -226,7 +197,61 @@ impl Gate {
     }
 }
 
-impl Found<'_, '_> {
+impl<'g, 'p: 'g> Asking<'g, 'p> {
+    /// Adds the limits of a rule.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call costs half as much as what is done")]
+    fn ask(&self, asks: &Asks<'_>, key: Key, asked: &mut AskedTogether<'g>) {
+        for (part, limit) in (0..).zip(self.generation.limits(asks.number, asks.variant)) {
+            // There is no room for what is more than can be judged together: nothing is, then.
+            if asked.is_full() {
+                return;
+            }
+            let rule = limit.always().unwrap_or_else(|| {
+                let timed = &asks.rule.variants()[asks.variant].policies()[usize::from(part)];
+                self.windows.hold(asked.len(), limit.present(timed, &self.home.store, self.now))
+            });
+            let rule = rule.here().expect("a rule of this store");
+            asked.push(Asked {
+                charge: Charge { rule, key, cost: asks.cost },
+                limit,
+                rule: word(asks.number),
+                variant: word(asks.variant),
+                part,
+                is_open: asks.is_open,
+                is_shadow: asks.is_shadow,
+            });
+        }
+    }
+}
+
+impl<'g, 'f> Found<'g, 'f> {
+    /// Looks for what is not known by the request's route.
+    #[inline(never)]
+    fn look<'p: 'g>(
+        &mut self,
+        asking: &Asking<'g, 'p>,
+        facts: &'f Facts<'_, '_>,
+        rules: &'f Rules,
+    ) -> Outline<'f> {
+        rules.walk(facts, |asks, who| {
+            if asks.is_shadow {
+                self.shadow.push(Planned { asks, key: who.parts.clone() });
+            } else {
+                self.add(asking, &asks, who);
+            }
+        })
+    }
+
+    /// Adds the limits of a rule that counts `who`.
+    #[inline]
+    fn add<'p: 'g>(&mut self, asking: &Asking<'g, 'p>, asks: &Asks<'_>, who: Who<'_, '_>) {
+        match self.key(asking.store, who) {
+            Some(key) => asking.ask(asks, key, &mut self.asked),
+            None => self.is_too_long = true,
+        }
+    }
+
     /// The key of whom a rule counts; `None` if it is too long.
     #[inline]
     fn key(&mut self, store: &MemoryStore, who: Who<'_, '_>) -> Option<Key> {
