@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use smallvec::SmallVec;
 use tidegate_config::Headers;
-use tidegate_core::{Span, Verdict};
+use tidegate_core::{Decision, Span, Verdict};
 
 use crate::admission::{Admission, Judged};
-use crate::generation::{Limit, LimitId, SEPARATOR};
+use crate::draft::{Draft, Edition};
+use crate::generation::Limit;
 
 /// A field of a response.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -68,12 +68,14 @@ pub enum FieldValue<'f> {
 pub struct Usual<'d> {
     /// `RateLimit-Policy`
     pub policy: &'d str,
+    /// Where this is the same, the policy is.
+    pub edition: Edition,
     /// `RateLimit`
-    pub ratelimit: &'d str,
+    pub ratelimit: &'d [u8],
     /// `X-RateLimit-Limit`
     pub limit: u32,
-    /// `X-RateLimit-Remaining`
-    pub remaining: u32,
+    /// `X-RateLimit-Remaining`, in digits
+    pub remaining: &'d [u8],
     /// `X-RateLimit-Reset`
     pub reset: u64,
 }
@@ -82,17 +84,9 @@ pub struct Usual<'d> {
 /// response what this one has written already.
 #[derive(Debug, Default)]
 pub struct Desk {
+    draft: Draft,
+    /// For what is written from its beginning each time.
     text: String,
-    /// The last `RateLimit-Policy`.
-    listed: String,
-    /// The limits that it is about.
-    of: SmallVec<[LimitId; 4]>,
-}
-
-/// Adds an item to a list. It has a comma before it, which the first does not need.
-#[inline]
-fn item(list: &mut String, item: &str) {
-    list.push_str(if list.is_empty() { &item[SEPARATOR.len()..] } else { item });
 }
 
 impl Admission {
@@ -118,13 +112,15 @@ impl Admission {
             return None;
         }
         let closest = self.closest(|judged| judged.is_shown)?;
-        self.write_draft(desk);
-        let decision = closest.decision();
+        let draft = &mut desk.draft;
+        draft.write(self.shown());
+        let (policy, edition) = draft.listed();
         Some(Usual {
-            policy: &desk.listed,
-            ratelimit: &desk.text,
-            limit: decision.limit,
-            remaining: decision.remaining,
+            policy,
+            edition,
+            ratelimit: draft.text(),
+            limit: closest.decision().limit,
+            remaining: draft.remaining(self.limit(closest).id)?,
             reset: self.unix_reset(closest),
         })
     }
@@ -136,7 +132,7 @@ impl Admission {
             && let Some(closest) = self.closest(|judged| judged.is_shown)
         {
             if matches!(dialect, Headers::Both | Headers::Draft) {
-                self.tell_draft(desk, &mut each);
+                self.tell_draft(&mut desk.draft, &mut each);
             }
             match dialect {
                 Headers::Both | Headers::Legacy => self.tell_legacy(closest, &mut each),
@@ -154,9 +150,11 @@ impl Admission {
         }
     }
 
+    /// The limits that clients are told of, each with what it said.
     #[inline]
-    fn shown(&self) -> impl Iterator<Item = &Judged> {
-        self.each.iter().filter(|judged| judged.is_shown && !judged.is_shadow)
+    fn shown(&self) -> impl Iterator<Item = (&Limit, Decision)> + Clone {
+        let shown = self.each.iter().filter(|judged| judged.is_shown && !judged.is_shadow);
+        shown.map(|judged| (self.limit(judged), judged.decision()))
     }
 
     #[inline]
@@ -165,42 +163,12 @@ impl Admission {
         &limits[usize::from(judged.part)]
     }
 
-    fn tell_draft(&self, desk: &mut Desk, each: &mut impl FnMut(Field, FieldValue<'_>)) {
-        self.write_draft(desk);
-        each(Field::RateLimitPolicy, FieldValue::Text(&desk.listed));
-        each(Field::RateLimit, FieldValue::Text(&desk.text));
-    }
-
-    /// Writes the draft's two fields.
-    fn write_draft(&self, desk: &mut Desk) {
-        let text = &mut desk.text;
-        text.clear();
-        let mut of = desk.of.iter();
-        let mut is_listed = true;
-        for judged in self.shown() {
-            let limit = self.limit(judged);
-            is_listed &= of.next() == Some(&limit.id);
-            let decision = judged.decision();
-            item(text, &limit.remains);
-            text.push_str(itoa::Buffer::new().format(decision.remaining));
-            text.push_str(";t=");
-            number(text, seconds(decision.reset_after));
-        }
-        if !is_listed || of.next().is_some() {
-            self.list(desk);
-        }
-    }
-
-    /// Writes the quotas of all limits: most responses are about the same limits as the last.
-    #[cold]
-    fn list(&self, desk: &mut Desk) {
-        desk.listed.clear();
-        desk.of.clear();
-        for judged in self.shown() {
-            let limit = self.limit(judged);
-            item(&mut desk.listed, &limit.listed);
-            desk.of.push(limit.id);
-        }
+    fn tell_draft(&self, draft: &mut Draft, each: &mut impl FnMut(Field, FieldValue<'_>)) {
+        draft.write(self.shown());
+        each(Field::RateLimitPolicy, FieldValue::Text(draft.listed().0));
+        // Names and digits, as they were written.
+        let text = std::str::from_utf8(draft.text()).unwrap_or_default();
+        each(Field::RateLimit, FieldValue::Text(text));
     }
 
     fn unix_reset(&self, judged: &Judged) -> u64 {
@@ -232,11 +200,10 @@ impl Admission {
         each: &mut impl FnMut(Field, FieldValue<'_>),
     ) {
         text.clear();
-        number(text, closest.decision().limit.into());
-        for judged in self.shown() {
-            let window = seconds(self.answer(judged).window).max(1);
-            let (limit, name) = (judged.decision().limit, &self.limit(judged).name_shown);
-            let _ = write!(text, ", {limit};w={window};name=\"{name}\"");
+        let _ = write!(text, "{}", closest.decision().limit);
+        for (limit, decision) in self.shown() {
+            let (name, window) = (&limit.name_shown, seconds(limit.window).max(1));
+            let _ = write!(text, ", {};w={window};name=\"{name}\"", decision.limit);
         }
         each(Field::XLimit, FieldValue::Text(text));
         each(Field::XRemaining, FieldValue::Number(closest.decision().remaining.into()));
@@ -247,12 +214,4 @@ impl Admission {
 /// Whole seconds; promises round up.
 pub(crate) fn seconds(span: Span) -> u64 {
     span.get().div_ceil(1_000_000)
-}
-
-fn number(text: &mut String, number: u64) {
-    // Most limits come back within seconds.
-    match u8::try_from(number) {
-        Ok(digit @ 0..=9) => text.push(char::from(b'0' + digit)),
-        _ => text.push_str(itoa::Buffer::new().format(number)),
-    }
 }

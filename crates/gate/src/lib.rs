@@ -21,6 +21,7 @@ mod apart;
 mod build;
 mod carry;
 mod counts;
+mod draft;
 #[cfg(feature = "redis")]
 mod fleet;
 #[cfg(feature = "redis")]
@@ -66,6 +67,7 @@ pub use crate::admission::{Admission, Reason};
 pub use crate::answer::Answer;
 pub use crate::build::{GateBuilder, OpenError};
 pub use crate::counts::RuleCounts;
+pub use crate::draft::Edition;
 pub use crate::gate::{Admit, Gate};
 pub use crate::headers::{Desk, Field, FieldValue, Usual};
 pub use crate::keep::{Keeping, ToKeep};

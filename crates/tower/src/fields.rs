@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use tidegate_gate::{Admission, Desk, Field, FieldValue, Usual};
+use tidegate_gate::{Admission, Desk, Edition, Field, FieldValue, Usual};
 
 /// Whose value counts where a response has a field already.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -90,7 +90,7 @@ struct Page {
     /// maps do not keep the order in which they were filled: they need not.
     headers: Option<HeaderMap>,
     /// What stands in it.
-    policy: HeaderValue,
+    policy: Edition,
     limit: Option<u32>,
     reset: Option<u64>,
 }
@@ -105,7 +105,7 @@ impl Default for Page {
         let headers: HeaderMap = with_length.map(|name| (name, EMPTY)).collect();
         let is_in_order = without_length(&headers).keys().eq(names.iter());
         let headers = is_in_order.then_some(headers);
-        Page { headers, policy: EMPTY, limit: None, reset: None }
+        Page { headers, policy: Edition::default(), limit: None, reset: None }
     }
 }
 
@@ -120,8 +120,8 @@ impl Page {
     /// Headers that tell this, with the type and the length that there are, which are taken; `None`
     /// and nothing taken if one of the values cannot be sent.
     fn told(&mut self, common: Common<'_>, usual: &Usual<'_>) -> Option<HeaderMap> {
-        let ratelimit = of_text(usual.ratelimit)?;
-        let remaining = of_text(itoa::Buffer::new().format(usual.remaining))?;
+        let ratelimit = HeaderValue::from_bytes(usual.ratelimit).ok()?;
+        let remaining = HeaderValue::from_bytes(usual.remaining).ok()?;
         let page = self.with_kept(usual)?;
         let mut headers = if common.length.is_some() { page.clone() } else { without_length(page) };
         let mut values = headers.values_mut();
@@ -139,7 +139,7 @@ impl Page {
     /// The headers of before with what seldom changes as it is now; `None` if that cannot be sent.
     #[inline]
     fn with_kept(&mut self, usual: &Usual<'_>) -> Option<&HeaderMap> {
-        if self.policy.as_bytes() != usual.policy.as_bytes()
+        if self.policy != usual.edition
             || self.limit != Some(usual.limit)
             || self.reset != Some(usual.reset)
         {
@@ -153,10 +153,11 @@ impl Page {
         let policy = of_text(usual.policy)?;
         let (limit, reset) = (of_number(usual.limit.into())?, of_number(usual.reset)?);
         let headers = self.headers.as_mut()?;
-        headers.insert(name(Field::RateLimitPolicy), policy.clone());
+        headers.insert(name(Field::RateLimitPolicy), policy);
         headers.insert(name(Field::XLimit), limit);
         headers.insert(name(Field::XReset), reset);
-        (self.policy, self.limit, self.reset) = (policy, Some(usual.limit), Some(usual.reset));
+        (self.policy, self.limit, self.reset) =
+            (usual.edition, Some(usual.limit), Some(usual.reset));
         Some(())
     }
 }
