@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
-use tidegate_core::Decision;
 
-use crate::generation::{Limit, LimitId, SEPARATOR};
+use crate::admission::{Judged, Place};
+use crate::generation::{GenerationId, Limit, SEPARATOR};
 use crate::headers::seconds;
 
 /// `RateLimit-Policy` and `RateLimit`.
@@ -20,7 +20,8 @@ pub(crate) struct Draft {
     edition: Edition,
     /// What is left of each.
     text: Vec<u8>,
-    /// By limit, in order.
+    /// Which limits these are: of a policy, and in their order.
+    of: Option<GenerationId>,
     items: SmallVec<[Item; 4]>,
 }
 
@@ -32,7 +33,7 @@ pub struct Edition(u64);
 /// What is told of a limit.
 #[derive(Debug)]
 struct Item {
-    of: LimitId,
+    place: Place,
     remaining: Digits,
     reset: Digits,
 }
@@ -49,17 +50,17 @@ struct Digits {
 }
 
 impl Draft {
-    /// Writes both fields about these limits, in their order.
-    pub(crate) fn write<'g>(&mut self, shown: impl Iterator<Item = (&'g Limit, Decision)> + Clone) {
-        if self.write_over(shown.clone()) {
-            return;
+    /// Writes both fields about limits of a policy, in their order.
+    #[inline]
+    pub(crate) fn write<'j, 'g>(
+        &mut self,
+        of: GenerationId,
+        shown: impl Iterator<Item = &'j Judged> + Clone,
+        limit: impl Fn(&Judged) -> &'g Limit,
+    ) {
+        if self.of != Some(of) || !self.write_over(shown.clone()) {
+            self.write_anew(of, shown, limit);
         }
-        let is_listed =
-            shown.clone().map(|(limit, _)| limit.id).eq(self.items.iter().map(|it| it.of));
-        if !is_listed {
-            self.list(shown.clone().map(|(limit, _)| limit));
-        }
-        self.write_anew(shown);
     }
 
     /// `RateLimit-Policy`
@@ -73,19 +74,20 @@ impl Draft {
     }
 
     /// What is left of a limit, in digits.
-    pub(crate) fn remaining(&self, of: LimitId) -> Option<&[u8]> {
-        let item = self.items.iter().find(|item| item.of == of)?;
+    pub(crate) fn remaining(&self, place: Place) -> Option<&[u8]> {
+        let item = self.items.iter().find(|item| item.place == place)?;
         self.text.get(item.remaining.at..item.remaining.end)
     }
 
     /// Writes the numbers where the last ones stand, if these are of the same limits and as long;
     /// otherwise some may have been written in vain.
     #[inline]
-    fn write_over<'g>(&mut self, shown: impl Iterator<Item = (&'g Limit, Decision)>) -> bool {
+    fn write_over<'j>(&mut self, shown: impl Iterator<Item = &'j Judged>) -> bool {
         let mut items = self.items.iter_mut();
-        for (limit, decision) in shown {
-            let Some(item) = items.next().filter(|item| item.of == limit.id) else { return false };
-            let (remaining, reset) = told(decision);
+        for judged in shown {
+            let same = |item: &&mut Item| item.place == judged.place();
+            let Some(item) = items.next().filter(same) else { return false };
+            let (remaining, reset) = told(judged);
             if !item.remaining.write_over(&mut self.text, remaining)
                 || !item.reset.write_over(&mut self.text, reset)
             {
@@ -95,16 +97,28 @@ impl Draft {
         items.next().is_none()
     }
 
-    fn write_anew<'g>(&mut self, shown: impl Iterator<Item = (&'g Limit, Decision)>) {
+    #[inline(never)]
+    fn write_anew<'j, 'g>(
+        &mut self,
+        of: GenerationId,
+        shown: impl Iterator<Item = &'j Judged> + Clone,
+        limit: impl Fn(&Judged) -> &'g Limit,
+    ) {
+        let places = self.items.iter().map(|item| item.place);
+        if self.of != Some(of) || !shown.clone().map(Judged::place).eq(places) {
+            self.of = Some(of);
+            self.list(shown.clone().map(&limit));
+        }
         self.text.clear();
         self.items.clear();
-        for (limit, decision) in shown {
-            self.text.extend_from_slice(item(self.text.is_empty(), &limit.remains).as_bytes());
-            let (remaining, reset) = told(decision);
+        for judged in shown {
+            let remains = &limit(judged).remains;
+            self.text.extend_from_slice(item(self.text.is_empty(), remains).as_bytes());
+            let (remaining, reset) = told(judged);
             let remaining = Digits::write(&mut self.text, remaining);
             self.text.extend_from_slice(b";t=");
             let reset = Digits::write(&mut self.text, reset);
-            self.items.push(Item { of: limit.id, remaining, reset });
+            self.items.push(Item { place: judged.place(), remaining, reset });
         }
     }
 
@@ -154,7 +168,8 @@ impl Digits {
 
 /// What is told of a limit: how many cells are left, and in how many seconds all of them are.
 #[inline]
-fn told(decision: Decision) -> (u64, u64) {
+fn told(judged: &Judged) -> (u64, u64) {
+    let decision = judged.decision();
     (decision.remaining.into(), seconds(decision.reset_after))
 }
 

@@ -25,6 +25,7 @@ use crate::store::{AnyStore, StoreFailure, StoreRule, Wanted};
 /// A policy in force.
 #[derive(Debug)]
 pub(crate) struct Generation {
+    pub(crate) id: GenerationId,
     pub(crate) home: Arc<Home>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) shares: Shares,
@@ -49,8 +50,6 @@ pub(crate) type Limits = SmallVec<[Limit; 1]>;
 /// A limit, and where the store keeps it.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    /// Tells it from any other limit that this process has had.
-    pub(crate) id: LimitId,
     /// Under which it keeps its consumption.
     pub(crate) name: Box<str>,
     rule: StoreRule,
@@ -75,9 +74,9 @@ pub(crate) struct Limit {
     pub(crate) is_permit: bool,
 }
 
-/// Tells limits apart, those of earlier policies included.
+/// Tells policies apart, those that were in force before included.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct LimitId(u64);
+pub(crate) struct GenerationId(u64);
 
 /// What it takes to go from one window to the next.
 #[derive(Debug)]
@@ -121,7 +120,8 @@ impl Generation {
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (home, counts) = (Arc::clone(home), counts.collect());
         let holds_back = holds_back(&rules);
-        Ok((Generation { home, rules, shares, holds_back, limits, counts, over }, went_on))
+        let id = GenerationId::next();
+        Ok((Generation { id, home, rules, shares, holds_back, limits, counts, over }, went_on))
     }
 
     /// Puts what its shares say in force after `before`.
@@ -182,10 +182,10 @@ impl Generation {
     }
 }
 
-impl LimitId {
-    fn next() -> LimitId {
+impl GenerationId {
+    fn next() -> GenerationId {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        LimitId(NEXT.fetch_add(1, Ordering::Relaxed))
+        GenerationId(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -207,7 +207,6 @@ impl Limit {
         let listed = listed(rule, &name_shown, cells, window);
         let remains = format!("{SEPARATOR}\"{name_shown}\";r=").into();
         Limit {
-            id: LimitId::next(),
             name: name.into(),
             rule: made,
             calendar,

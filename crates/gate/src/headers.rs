@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tidegate_config::Headers;
-use tidegate_core::{Decision, Span, Verdict};
+use tidegate_core::{Span, Verdict};
 
 use crate::admission::{Admission, Judged};
 use crate::draft::{Draft, Edition};
@@ -113,14 +113,14 @@ impl Admission {
         }
         let closest = self.closest(|judged| judged.is_shown)?;
         let draft = &mut desk.draft;
-        draft.write(self.shown());
+        draft.write(self.generation.id, self.shown(), |judged| self.limit(judged));
         let (policy, edition) = draft.listed();
         Some(Usual {
             policy,
             edition,
             ratelimit: draft.text(),
             limit: closest.decision().limit,
-            remaining: draft.remaining(self.limit(closest).id)?,
+            remaining: draft.remaining(closest.place())?,
             reset: self.unix_reset(closest),
         })
     }
@@ -150,11 +150,10 @@ impl Admission {
         }
     }
 
-    /// The limits that clients are told of, each with what it said.
+    /// What the limits said that clients are told of.
     #[inline]
-    fn shown(&self) -> impl Iterator<Item = (&Limit, Decision)> + Clone {
-        let shown = self.each.iter().filter(|judged| judged.is_shown && !judged.is_shadow);
-        shown.map(|judged| (self.limit(judged), judged.decision()))
+    fn shown(&self) -> impl Iterator<Item = &Judged> + Clone {
+        self.each.iter().filter(|judged| judged.is_shown && !judged.is_shadow)
     }
 
     #[inline]
@@ -164,7 +163,7 @@ impl Admission {
     }
 
     fn tell_draft(&self, draft: &mut Draft, each: &mut impl FnMut(Field, FieldValue<'_>)) {
-        draft.write(self.shown());
+        draft.write(self.generation.id, self.shown(), |judged| self.limit(judged));
         each(Field::RateLimitPolicy, FieldValue::Text(draft.listed().0));
         // Names and digits, as they were written.
         let text = std::str::from_utf8(draft.text()).unwrap_or_default();
@@ -201,9 +200,10 @@ impl Admission {
     ) {
         text.clear();
         let _ = write!(text, "{}", closest.decision().limit);
-        for (limit, decision) in self.shown() {
-            let (name, window) = (&limit.name_shown, seconds(limit.window).max(1));
-            let _ = write!(text, ", {};w={window};name=\"{name}\"", decision.limit);
+        for judged in self.shown() {
+            let Limit { name_shown, window, .. } = self.limit(judged);
+            let (limit, window) = (judged.decision().limit, seconds(*window).max(1));
+            let _ = write!(text, ", {limit};w={window};name=\"{name_shown}\"");
         }
         each(Field::XLimit, FieldValue::Text(text));
         each(Field::XRemaining, FieldValue::Number(closest.decision().remaining.into()));
