@@ -6,6 +6,7 @@ mod identity;
 mod laws;
 mod messages;
 mod model;
+mod overrides;
 mod reference;
 mod robust;
 mod routes;
