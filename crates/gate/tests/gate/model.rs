@@ -1,12 +1,13 @@
 //! The gate against a naive model: all rules in their order, a state for each rule and key in a
-//! plain map, and the core's policies asked one by one. Now and then the gate is restarted.
+//! plain map, and the core's policies asked one by one. Now and then the gate is restarted. What
+//! clients are told is written over what the last one was told, whichever gate that was.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, State, Tick, Verdict};
-use tidegate_gate::Sample;
+use tidegate_gate::{Admission, Desk, Edition, Field, FieldValue, Sample};
 use tidegate_sim::rng::Rng;
 
 use crate::stand::{Folder, START, gate, reopened};
@@ -40,6 +41,7 @@ struct Modeled {
     burst: Option<u32>,
     credits: Option<(u32, u32)>,
     is_shadow: bool,
+    is_hidden: bool,
     is_last: bool,
 }
 
@@ -73,6 +75,7 @@ impl Modeled {
             burst: (is_bucket && rng.one_in(2)).then(|| 1 + rng.below_u32(9)),
             credits: (is_bucket && rng.one_in(3)).then(|| (1 + rng.below_u32(20), 2)),
             is_shadow: rng.one_in(5),
+            is_hidden: rng.one_in(8),
             is_last: rng.one_in(8),
         }
     }
@@ -86,6 +89,7 @@ impl Modeled {
             format!("name: r{number}"),
             format!("algorithm: {}", self.kind),
             format!("shadow: {}", self.is_shadow),
+            format!("headers: {}", !self.is_hidden),
             format!("last: {}", self.is_last),
         ];
         fields.push(match &self.quotas[..] {
@@ -216,7 +220,48 @@ impl Model {
     }
 }
 
-fn check(seed: u64) -> (u32, u32) {
+/// What was told before.
+#[derive(Default)]
+struct Before {
+    desk: Desk,
+    policy: (Edition, String),
+}
+
+impl Before {
+    /// Tells the same as whoever has told nothing yet.
+    #[track_caller]
+    fn check(&mut self, admission: &Admission) {
+        let told = |desk: &mut Desk| {
+            let mut told = Vec::new();
+            admission.tell(desk, |field, value| match value {
+                FieldValue::Number(number) => told.push((field, number.to_string())),
+                FieldValue::Text(text) => told.push((field, text.to_owned())),
+            });
+            told
+        };
+        let afresh = told(&mut Desk::default());
+        assert_eq!(told(&mut self.desk), afresh);
+        let Some(usual) = admission.usual(&mut self.desk) else {
+            assert!(afresh.is_empty() || !admission.verdict().passes(), "all passing ones are");
+            return;
+        };
+        let text = |bytes| std::str::from_utf8(bytes).unwrap().to_owned();
+        let values = [
+            usual.policy.to_owned(),
+            text(usual.ratelimit),
+            usual.limit.to_string(),
+            text(usual.remaining),
+            usual.reset.to_string(),
+        ];
+        assert_eq!(Field::USUAL.into_iter().zip(values).collect::<Vec<_>>(), afresh);
+        if usual.edition == self.policy.0 {
+            assert_eq!(usual.policy, self.policy.1, "one edition, one text");
+        }
+        self.policy = (usual.edition, usual.policy.to_owned());
+    }
+}
+
+fn check(seed: u64, before: &mut Before) -> (u32, u32) {
     let mut rng = Rng::new(seed);
     let rules: Vec<Modeled> = (0..=rng.below(4)).map(|_| Modeled::any(&mut rng)).collect();
     let yaml: String = rules.iter().enumerate().map(|(at, rule)| rule.yaml(at)).collect();
@@ -257,6 +302,7 @@ fn check(seed: u64) -> (u32, u32) {
         let said: Vec<Decision> = admission.each().map(|answer| answer.decision).collect();
         let expected = model.decide(&rules, &asked, now);
         assert_eq!((admission.verdict(), said), expected, "seed {seed}, step {step}\n{policy}");
+        before.check(&admission);
         if admission.verdict().passes() { passed += 1 } else { refused += 1 }
     }
     (passed, refused)
@@ -264,9 +310,9 @@ fn check(seed: u64) -> (u32, u32) {
 
 #[test]
 fn a_gate_says_what_the_rules_say_one_by_one() {
-    let (mut passed, mut refused) = (0, 0);
+    let (mut passed, mut refused, mut before) = (0, 0, Before::default());
     for seed in 0..150 {
-        let (more, fewer) = check(seed);
+        let (more, fewer) = check(seed, &mut before);
         (passed, refused) = (passed + more, refused + fewer);
     }
     assert!(5_000 < passed && 5_000 < refused, "{passed} passed, {refused} were refused");
