@@ -1,8 +1,8 @@
 //! Layers that do less than any limit can: nothing, or our five fields with values that never
 //! change, or with three numbers in them that are counted down for everybody.
 //!
-//! What they cost, nobody can save who is a layer, or sends these fields, or has something to say
-//! in them.
+//! What the first costs, nobody can save who is a layer. The others insert their fields one by one,
+//! as most layers would.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;

@@ -22,7 +22,8 @@ impl Identify {
     pub(crate) fn only(&self, name: &Attribute) -> Option<&Attribute> {
         let Attribute::Identity(index) = name else { return None };
         match &self.identities.get(*index)?[..] {
-            [alternative] if let [only] = &alternative[..] => Some(only),
+            // What a name stands for may have been named above it.
+            [alternative] if let [only] = &alternative[..] => self.only(only).or(Some(only)),
             _ => None,
         }
     }

@@ -25,7 +25,8 @@ impl KeySource {
     }
 }
 
-/// Notes for every rule what its key is taken from.
+/// Notes for every rule what its key is taken from. A name that stands for one attribute gives way
+/// to that.
 pub(crate) fn find_sources(list: &mut [Rule], identify: &Identify) {
     let mut known: HashMap<(Vec<Attribute>, Missing), u32, RandomState> = HashMap::default();
     for rule in list {

@@ -51,7 +51,7 @@ thread_local! {
 }
 
 /// How many routes a thread remembers at most, each with so many bytes.
-const SLOTS_MAX: usize = 64;
+pub(crate) const SLOTS_MAX: usize = 64;
 const BYTES_MAX: usize = 256;
 
 impl ByRoute {

@@ -16,8 +16,8 @@ use crate::headers::seconds;
 pub(crate) struct Draft {
     /// The quotas of the limits.
     listed: String,
-    /// Tells this list from every other.
-    edition: Edition,
+    /// Tells this list from every other, once somebody has asked for that.
+    edition: Option<Edition>,
     /// What is left of each.
     text: Vec<u8>,
     /// Which limits these are: of a policy, and in their order.
@@ -27,7 +27,7 @@ pub(crate) struct Draft {
 
 /// Tells one `RateLimit-Policy` from every other that this process has written: where it is the
 /// same, the field is.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Edition(u64);
 
 /// What is told of a limit.
@@ -64,8 +64,13 @@ impl Draft {
     }
 
     /// `RateLimit-Policy`
-    pub(crate) fn listed(&self) -> (&str, Edition) {
-        (&self.listed, self.edition)
+    pub(crate) fn listed(&self) -> &str {
+        &self.listed
+    }
+
+    /// Of that.
+    pub(crate) fn edition(&mut self) -> Edition {
+        *self.edition.get_or_insert_with(Edition::next)
     }
 
     /// `RateLimit`
@@ -124,12 +129,19 @@ impl Draft {
 
     #[cold]
     fn list<'g>(&mut self, limits: impl Iterator<Item = &'g Limit>) {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        self.edition = Edition(NEXT.fetch_add(1, Ordering::Relaxed));
+        self.edition = None;
         self.listed.clear();
         for limit in limits {
             self.listed.push_str(item(self.listed.is_empty(), &limit.listed));
         }
+    }
+}
+
+impl Edition {
+    #[cold]
+    fn next() -> Edition {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Edition(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 

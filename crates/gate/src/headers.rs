@@ -114,9 +114,9 @@ impl Admission {
         let closest = self.closest(|judged| judged.is_shown)?;
         let draft = &mut desk.draft;
         draft.write(self.generation.id, self.shown(), |judged| self.limit(judged));
-        let (policy, edition) = draft.listed();
+        let edition = draft.edition();
         Some(Usual {
-            policy,
+            policy: draft.listed(),
             edition,
             ratelimit: draft.text(),
             limit: closest.decision().limit,
@@ -164,10 +164,9 @@ impl Admission {
 
     fn tell_draft(&self, draft: &mut Draft, each: &mut impl FnMut(Field, FieldValue<'_>)) {
         draft.write(self.generation.id, self.shown(), |judged| self.limit(judged));
-        each(Field::RateLimitPolicy, FieldValue::Text(draft.listed().0));
-        // Names and digits, as they were written.
-        let text = std::str::from_utf8(draft.text()).unwrap_or_default();
-        each(Field::RateLimit, FieldValue::Text(text));
+        each(Field::RateLimitPolicy, FieldValue::Text(draft.listed()));
+        let text = String::from_utf8_lossy(draft.text());
+        each(Field::RateLimit, FieldValue::Text(&text));
     }
 
     fn unix_reset(&self, judged: &Judged) -> u64 {

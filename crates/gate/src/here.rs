@@ -268,7 +268,7 @@ impl<'g, 'f> Found<'g, 'f> {
 
 impl<'p> Windows<'p> {
     /// Keeps the limit at `place` for as long as it is asked.
-    #[cold]
+    #[inline(never)]
     fn hold(&self, place: usize, present: Present<'p>) -> &StoreRule {
         self.0.get_or_init(Box::default)[place].get_or_init(|| present)
     }

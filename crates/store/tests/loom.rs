@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use loom::thread;
 use tidegate_core::{Kind, Policy, Quota, Span, Tick};
-use tidegate_store::{Charge, Limiter, ManualClock, MemoryStore, Rule};
+use tidegate_store::{Charge, Key, Limiter, ManualClock, MemoryStore, Rule};
 
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
 
@@ -19,7 +19,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
     builder.check(check);
 }
 
-/// A store of one shard in each table, so that a model is small.
+/// A store of two shards in each table, so that a model is small.
 fn store() -> MemoryStore {
     MemoryStore::with_keys_max(8)
 }
@@ -63,6 +63,42 @@ fn several_limits_are_charged_together_whatever_the_order() {
         assert!(here != other.join().unwrap(), "one of two passes");
         assert_eq!(store.peek(&rules[0], key, NOW, 0).remaining, 1, "the refused one was charged");
     });
+}
+
+/// The short way: states of one word that are known, in two shards of one table.
+#[test]
+fn several_keys_are_charged_together_whatever_the_order() {
+    model(|| {
+        let store = loom::sync::Arc::new(store());
+        let rule = rule(&store, Kind::TokenBucket, 3);
+        let key = |upper| {
+            let mut keys = (0..64_u32).map(|id| store.key(id).unwrap());
+            keys.find(|key| shard_of(*key) == upper).expect("neighbors spread")
+        };
+        let keys = [key(false), key(true)];
+        for key in keys {
+            store.decide(&rule, key, NOW, 1);
+        }
+        let decide = move |store: &MemoryStore, order: [usize; 2], rule: &Rule| {
+            let charges = order.map(|index| Charge { rule, key: keys[index], cost: 1 });
+            store.decide_all(&charges, NOW, |_, _| {}).passes()
+        };
+        let other = {
+            let (store, rule) = (store.clone(), rule.clone());
+            thread::spawn(move || decide(&store, [1, 0], &rule))
+        };
+        let here = decide(&store, [0, 1], &rule);
+        assert!(here && other.join().unwrap(), "there is room for both");
+        for key in keys {
+            assert_eq!(store.peek(&rule, key, NOW, 0).remaining, 0);
+        }
+    });
+}
+
+/// Whether a key is in the upper of two shards: the first bit of its hash chooses.
+fn shard_of(key: Key) -> bool {
+    let hash = format!("{key:?}");
+    hash.strip_prefix("Key(").is_some_and(|hash| hash.starts_with(|it| "89abcdef".contains(it)))
 }
 
 #[test]

@@ -90,7 +90,7 @@ struct Page {
     /// maps do not keep the order in which they were filled: they need not.
     headers: Option<HeaderMap>,
     /// What stands in it.
-    policy: Edition,
+    policy: Option<Edition>,
     limit: Option<u32>,
     reset: Option<u64>,
 }
@@ -105,7 +105,7 @@ impl Default for Page {
         let headers: HeaderMap = with_length.map(|name| (name, EMPTY)).collect();
         let is_in_order = without_length(&headers).keys().eq(names.iter());
         let headers = is_in_order.then_some(headers);
-        Page { headers, policy: Edition::default(), limit: None, reset: None }
+        Page { headers, policy: None, limit: None, reset: None }
     }
 }
 
@@ -139,7 +139,7 @@ impl Page {
     /// The headers of before with what seldom changes as it is now; `None` if that cannot be sent.
     #[inline]
     fn with_kept(&mut self, usual: &Usual<'_>) -> Option<&HeaderMap> {
-        if self.policy != usual.edition
+        if self.policy != Some(usual.edition)
             || self.limit != Some(usual.limit)
             || self.reset != Some(usual.reset)
         {
@@ -148,16 +148,24 @@ impl Page {
         self.headers.as_ref()
     }
 
-    #[cold]
+    /// Writes anew what is not the same: with buckets, every client has a reset of its own.
+    #[inline(never)]
     fn keep(&mut self, usual: &Usual<'_>) -> Option<()> {
-        let policy = of_text(usual.policy)?;
-        let (limit, reset) = (of_number(usual.limit.into())?, of_number(usual.reset)?);
-        let headers = self.headers.as_mut()?;
-        headers.insert(name(Field::RateLimitPolicy), policy);
-        headers.insert(name(Field::XLimit), limit);
-        headers.insert(name(Field::XReset), reset);
-        (self.policy, self.limit, self.reset) =
-            (usual.edition, Some(usual.limit), Some(usual.reset));
+        let mut values = self.headers.as_mut()?.values_mut();
+        // As in `Field::USUAL`, after the type.
+        let (policy, limit, reset) = (values.nth(1)?, values.nth(1)?, values.nth(1)?);
+        if self.policy != Some(usual.edition) {
+            *policy = of_text(usual.policy)?;
+            self.policy = Some(usual.edition);
+        }
+        if self.limit != Some(usual.limit) {
+            *limit = of_number(usual.limit.into())?;
+            self.limit = Some(usual.limit);
+        }
+        if self.reset != Some(usual.reset) {
+            *reset = of_number(usual.reset)?;
+            self.reset = Some(usual.reset);
+        }
         Some(())
     }
 }
@@ -246,7 +254,10 @@ mod tests {
         let gates = [gate("12/s"), gate("24/min"), gate("37/h"), gate("36/s")];
         for (at, before) in befores.iter().cycle().take(48).enumerate() {
             for gate in &gates[at % 3..] {
-                check(&gate.decide(&Sample::new("GET /")), before);
+                // Once after another gate, and once after itself.
+                for _ in 0..1 + at % 2 {
+                    check(&gate.decide(&Sample::new("GET /")), before);
+                }
             }
         }
     }

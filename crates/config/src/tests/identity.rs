@@ -274,6 +274,8 @@ fn nobody_gets_around_a_rule_by_saying_more() {
     check("", "header:x-api-key", &sample, "header:x-api-key=(missing)");
     let identify = "identify: { client: [header:x-api-key] }";
     check(identify, "client", &sample, "header:x-api-key=(missing)");
+    let identify = "identify: { account: [header:x-api-key], client: [account] }";
+    check(identify, "client", &sample, "header:x-api-key=(missing)");
     let identify = "identify: { client: [header:x-api-key, header:x-other] }";
     check(identify, "client", &sample, "identity 0=(missing)");
     check("", "header:x-api-key", &request("/"), "skipped");

@@ -59,6 +59,19 @@ async fn a_name_may_have_as_many_characters_in_any_language() {
     assert!(error.message().starts_with("the key of an entry has 257 characters"), "{error}");
 }
 
+/// In letters of two bytes it may be longer than what a policy file counts by: whoever sends such a
+/// value is counted with all who do, and not let pass.
+#[tokio::test]
+async fn a_value_that_is_too_long_to_count_by_is_no_way_around_a_rule() {
+    let mut stand = Stand::by_policy(POLICY).await;
+    let (one, other) = ("é".repeat(600), "ü".repeat(600));
+    let (one, other): (&[_], &[_]) = (&[("k", one.as_str())], &[("k", other.as_str())]);
+    let passed = stand.passed(9, &[one]).await;
+    assert_eq!(passed, 1);
+    assert_eq!(stand.passed(1, &[other]).await, 0, "counted with the first");
+    assert_eq!(stand.passed(1, &[&[("k", "v")]]).await, 1);
+}
+
 #[tokio::test]
 async fn a_message_that_is_too_large_is_refused() {
     let mut stand = Stand::by_policy(POLICY).await;
