@@ -1,4 +1,5 @@
 //! Exact under threads: what passed is what the algorithm allows, no more and no fewer.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -255,7 +255,7 @@ mod tests {
         for (at, before) in befores.iter().cycle().take(48).enumerate() {
             for gate in &gates[at % 3..] {
                 // Once after another gate, and once after itself.
-                for _ in 0..1 + at % 2 {
+                for _ in 0..=at % 2 {
                     check(&gate.decide(&Sample::new("GET /")), before);
                 }
             }

@@ -71,8 +71,9 @@ mod modeled {
             self.0.lock().expect("models do not panic while they hold a lock")
         }
 
-        /// Nobody gets a lock by trying: the checker takes whoever is about to try for one who waits,
-        /// and would find circles that there are not. So it sees what is done after trying in vain.
+        /// Nobody gets a lock by trying: the checker takes whoever is about to try for one who
+        /// waits, and would find circles that there are not. It sees what is done after trying in
+        /// vain.
         #[expect(clippy::unused_self, reason = "as the other lock has it")]
         pub(in super::super) fn try_lock(&self) -> Option<Guard<'_, T>> {
             None

@@ -1,8 +1,9 @@
 //! States in this process: exact under threads, bounded, and forgotten without a background thread.
 //!
 //! Keys are spread over shards by their hash. A decision takes one lock for a few nanoseconds of
-//! arithmetic; a decision over several keys takes all the locks that it needs if nobody
-//! has one, and else waits for them in one order, so that nobody waits in a circle. States of one word, of two and of lists have tables of their own.
+//! arithmetic; a decision over several keys takes all the locks that it needs if nobody has one,
+//! and else waits for them in one order, so that nobody waits in a circle. States of one word, of
+//! two and of lists have tables of their own.
 //!
 //! **At the cap** nothing that is owed is given back. The state that is soonest fresh makes room,
 //! and what it owed is remembered for its shard: a key that is not known there starts from the
