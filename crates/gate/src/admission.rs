@@ -58,7 +58,7 @@ pub enum Reason {
 
 /// Where a limit stands in a policy: its rule, which of the rule's quotas, and which limit of that.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct LimitPlace {
     rule: u32,
     variant: u32,
     part: u8,
@@ -138,8 +138,8 @@ impl Charged {
 impl Judged {
     /// Of which limit this is.
     #[inline]
-    pub(crate) fn place(&self) -> Place {
-        Place { rule: self.rule, variant: self.variant, part: self.part }
+    pub(crate) fn place(&self) -> LimitPlace {
+        LimitPlace { rule: self.rule, variant: self.variant, part: self.part }
     }
 
     /// How many more requests like this one would pass: limits that count different things, such

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
-use crate::admission::{Judged, Place};
+use crate::admission::{Judged, LimitPlace};
 use crate::generation::{GenerationId, Limit, SEPARATOR};
 use crate::headers::seconds;
 
@@ -33,7 +33,7 @@ pub struct Edition(u64);
 /// What is told of a limit.
 #[derive(Debug)]
 struct Item {
-    place: Place,
+    place: LimitPlace,
     remaining: Digits,
     reset: Digits,
 }
@@ -79,7 +79,7 @@ impl Draft {
     }
 
     /// What is left of a limit, in digits.
-    pub(crate) fn remaining(&self, place: Place) -> Option<&[u8]> {
+    pub(crate) fn remaining(&self, place: LimitPlace) -> Option<&[u8]> {
         let item = self.items.iter().find(|item| item.place == place)?;
         self.text.get(item.remaining.at..item.remaining.end)
     }
