@@ -6,8 +6,8 @@ The project's tasks.
 
 Usage: cargo xtask <command>
 
-  test       Everything a change must pass: servers, fmt, clippy, tidy, tests, loom models,
-             docs, tests in release. Needs rustfmt and clippy. Under 20 minutes from nothing
+  test       Everything a change must pass: servers, fmt, clippy, tidy, deny, tests, loom
+             models, docs, tests in release. Needs rustfmt and clippy. Under 20 minutes from nothing
              on two cores, a few when little changed.
 
   servers    Only what tests run and this system lacks. By apt-get, which needs root:
@@ -18,6 +18,10 @@ Usage: cargo xtask <command>
 
   tidy       Only the house rules: dependency arrows, rooms, file form, names, documents.
              Needs git. Seconds.
+
+  deny       Only what may enter the dependency tree, by deny.toml: licences, banned releases,
+             sources, and known advisories where their database can be reached. Builds
+             cargo-deny into the target folder if it is missing, which takes a minute.
 
   bench <decide|doors|fair|layer|memory|pause|redis> [args...]
              Tidegate beside its peers, in one run; `redis` beside published scripts, on a
@@ -48,7 +52,9 @@ mod tests {
 
     #[test]
     fn every_command_is_taught() {
-        for command in ["test", "servers", "tidy", "bench", "mutants", "fuzz", "proto", "help"] {
+        for command in
+            ["test", "servers", "tidy", "deny", "bench", "mutants", "fuzz", "proto", "help"]
+        {
             let taught = HELP.lines().any(|line| line.starts_with(&format!("  {command} ")));
             assert!(taught, "{command}");
         }

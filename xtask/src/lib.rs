@@ -7,6 +7,7 @@
 
 mod bench;
 mod cargo;
+mod deny;
 mod fuzz;
 mod help;
 mod mutants;
@@ -56,6 +57,7 @@ fn dispatch(mut args: Vec<String>) -> Result<ExitCode> {
         "test" => alone(&args).and_then(|()| test::run(&root()?))?,
         "servers" => alone(&args).and_then(|()| servers::run(&root()?))?,
         "tidy" => alone(&args).and_then(|()| tidy_or_fail())?,
+        "deny" => alone(&args).and_then(|()| deny::run(&root()?))?,
         "bench" => return bench::run(&root()?, &args),
         "fuzz" => fuzz::run(&root()?, &args)?,
         "mutants" => mutants::run(&root()?, &args)?,

@@ -40,6 +40,8 @@ enum Work {
     Servers,
     /// The house rules, in this process.
     Tidy,
+    /// The rules for dependencies.
+    Deny,
 }
 
 /// What a call needs in its environment.
@@ -73,6 +75,7 @@ const STEPS: &[Step] = &[
         },
     },
     Step { title: "tidy", work: Work::Tidy },
+    Step { title: "deny", work: Work::Deny },
     Step {
         title: "tests",
         work: Work::Tests {
@@ -117,6 +120,7 @@ fn take(step: &Step, place: &Place<'_>, tally: &mut Tally) -> Result<()> {
     match step.work {
         Work::Servers => crate::servers::run(place.root),
         Work::Tidy => crate::tidy_or_fail(),
+        Work::Deny => crate::deny::run(place.root),
         Work::Cargo { call, env } => {
             let mut command = env.prepare(call, place);
             let status = command.status().context("cargo does not start")?;
@@ -181,7 +185,7 @@ mod tests {
     fn calls() -> impl Iterator<Item = (&'static str, &'static str)> {
         STEPS.iter().filter_map(|step| match step.work {
             Work::Cargo { call, .. } | Work::Tests { call, .. } => Some((step.title, call)),
-            Work::Servers | Work::Tidy => None,
+            Work::Servers | Work::Tidy | Work::Deny => None,
         })
     }
 
@@ -193,6 +197,7 @@ mod tests {
             "fmt",
             "clippy",
             "tidy",
+            "deny",
             "tests",
             "generated code",
             "loom models",

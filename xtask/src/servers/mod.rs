@@ -82,7 +82,7 @@ fn output(program: impl AsRef<OsStr>, args: &[&OsStr]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn last_line(text: &str) -> &str {
+pub(crate) fn last_line(text: &str) -> &str {
     text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it did not say why")
 }
 
