@@ -1,20 +1,38 @@
-//! Adds up what test runs report in their `test result:` lines.
+//! Adds up what test runs report, and remembers which tests failed.
 
 use std::fmt;
 
 /// Tests seen so far.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
     passed: u64,
     failed: u64,
+    /// Names of tests that failed, in the order of the run.
+    failures: Vec<String>,
 }
 
 impl Tally {
     /// Adds a line of test output; lines that report nothing change nothing.
     pub(crate) fn add(&mut self, line: &str) {
-        let Some(report) = line.trim_start().strip_prefix("test result: ") else { return };
-        self.passed += count(report, "passed");
-        self.failed += count(report, "failed");
+        let line = line.trim();
+        if let Some(report) = line.strip_prefix("test result: ") {
+            self.passed += count(report, "passed");
+            self.failed += count(report, "failed");
+        } else if let Some(name) = failure(line) {
+            self.failures.push(name.to_owned());
+        }
+    }
+
+    /// Adds what another run reported.
+    pub(crate) fn merge(&mut self, other: &Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.failures.extend_from_slice(&other.failures);
+    }
+
+    /// Names of tests that failed.
+    pub(crate) fn failures(&self) -> &[String] {
+        &self.failures
     }
 }
 
@@ -22,6 +40,11 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed", self.passed, self.failed)
     }
+}
+
+/// The name in `test some::test ... FAILED`.
+fn failure(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
 /// The number before `what` in `ok. 12 passed; 0 failed; …`.
@@ -35,13 +58,17 @@ fn count(report: &str, what: &str) -> u64 {
 mod tests {
     use super::Tally;
 
-    #[track_caller]
-    fn check(lines: &[&str], closing: &str) {
+    fn tally(lines: &[&str]) -> Tally {
         let mut tally = Tally::default();
         for line in lines {
             tally.add(line);
         }
-        assert_eq!(tally.to_string(), closing);
+        tally
+    }
+
+    #[track_caller]
+    fn check(lines: &[&str], closing: &str) {
+        assert_eq!(tally(lines).to_string(), closing);
     }
 
     #[test]
@@ -59,6 +86,15 @@ mod tests {
     #[test]
     fn failures_are_told() {
         check(&["test result: FAILED. 2 passed; 1 failed; 0 ignored"], "2 passed, 1 failed");
+    }
+
+    #[test]
+    fn failed_tests_are_remembered_by_name() {
+        let run = tally(&["test a::b ... ok", "test a::c ... FAILED", "test d ... FAILED"]);
+        assert_eq!(run.failures(), ["a::c", "d"]);
+        let mut both = tally(&["test e ... FAILED"]);
+        both.merge(&run);
+        assert_eq!(both.failures(), ["e", "a::c", "d"]);
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! `cargo xtask test`: everything a change must pass, cheap steps first, up to the first failure.
+//! `cargo xtask test`: everything a change must pass, cheap steps first.
+//!
+//! A failed test keeps no other from running; anything else that fails ends the run.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,18 +12,24 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::cargo::{self, cargo};
 use crate::tally::Tally;
 
-/// Runs every step and closes with the number of tests that passed.
+/// Runs every step and closes with the number of tests that passed, and those that failed.
 pub(crate) fn run(root: &Path) -> Result<()> {
     components_are_there(root)?;
     let loom_dir = cargo::target_dir(root)?.join("loom");
     let mut tally = Tally::default();
+    let mut failed: Vec<String> = Vec::new();
     for step in STEPS {
         println!("\n==> {}", step.title);
         let started = now();
-        take(step, &Place { root, loom_dir: &loom_dir }, &mut tally)?;
+        let repeat = take(step, &Place { root, loom_dir: &loom_dir }, &mut tally)?;
+        failed.extend(repeat);
         println!("    {} took {:.1} s", step.title, started.elapsed().as_secs_f64());
     }
+    for name in tally.failures() {
+        println!("failed: {name}");
+    }
     println!("\n{tally}");
+    ensure!(failed.is_empty(), "to repeat the tests that failed: {}", failed.join("; "));
     Ok(())
 }
 
@@ -116,24 +124,29 @@ const STEPS: &[Step] = &[
     },
 ];
 
-fn take(step: &Step, place: &Place<'_>, tally: &mut Tally) -> Result<()> {
+/// Takes a step. The answer is how to repeat the tests that failed in it, if any did.
+fn take(step: &Step, place: &Place<'_>, tally: &mut Tally) -> Result<Option<String>> {
     match step.work {
-        Work::Servers => crate::servers::run(place.root),
-        Work::Tidy => crate::tidy_or_fail(),
-        Work::Deny => crate::deny::run(place.root),
+        Work::Servers => crate::servers::run(place.root)?,
+        Work::Tidy => crate::tidy_or_fail()?,
+        Work::Deny => crate::deny::run(place.root)?,
         Work::Cargo { call, env } => {
             let mut command = env.prepare(call, place);
             let status = command.status().context("cargo does not start")?;
             ensure!(status.success(), "{}", failure(step.title, call, env));
-            Ok(())
         }
         Work::Tests { call, env } => {
-            let command = env.prepare(call, place);
-            let status = cargo::watch(command, |line| tally.add(line))?;
-            ensure!(status.success(), "{tally}; {}", failure(step.title, call, env));
-            Ok(())
+            let mut command = env.prepare(call, place);
+            command.arg("--no-fail-fast");
+            let mut seen = Tally::default();
+            let status = cargo::watch(command, |line| seen.add(line))?;
+            tally.merge(&seen);
+            let named = !seen.failures().is_empty();
+            ensure!(status.success() || named, "{tally}; {}", failure(step.title, call, env));
+            return Ok(named.then(|| again(call, env, seen.failures())));
         }
     }
+    Ok(None)
 }
 
 impl Env {
@@ -150,6 +163,11 @@ impl Env {
         command
     }
 
+    /// The flag as it stands before a command.
+    fn shown(self) -> String {
+        self.flag().map(|(name, flag)| format!("{name}=\"{flag}\" ")).unwrap_or_default()
+    }
+
     fn flag(self) -> Option<(&'static str, &'static str)> {
         match self {
             Env::Plain => None,
@@ -160,8 +178,14 @@ impl Env {
 }
 
 fn failure(title: &str, call: &str, env: Env) -> String {
-    let flag = env.flag().map(|(name, flag)| format!("{name}=\"{flag}\" ")).unwrap_or_default();
-    format!("the step `{title}` failed; to repeat it alone: `{flag}cargo {call}`")
+    format!("the step `{title}` failed; to repeat it alone: `{}cargo {call}`", env.shown())
+}
+
+/// The command that repeats just these tests. Examples in the documentation have names with
+/// spaces, and are found by their file.
+fn again(call: &str, env: Env, names: &[String]) -> String {
+    let names: Vec<&str> = names.iter().filter_map(|it| it.split(' ').next()).collect();
+    format!("`{}cargo {call} --no-fail-fast -- {}`", env.shown(), names.join(" "))
 }
 
 fn components_are_there(root: &Path) -> Result<()> {
@@ -212,6 +236,16 @@ mod tests {
         for (title, call) in calls().filter(|(title, _)| *title != "fmt") {
             assert!(call.split_whitespace().any(|arg| arg == "--locked"), "{title}");
         }
+    }
+
+    #[test]
+    fn failed_tests_can_be_repeated_by_themselves() {
+        let names = ["a::b".to_owned(), "crates/core/src/lib.rs - (line 7)".to_owned()];
+        assert_eq!(
+            again("test --locked", Env::Loom, &names),
+            "`RUSTFLAGS=\"--cfg loom\" cargo test --locked --no-fail-fast -- \
+             a::b crates/core/src/lib.rs`"
+        );
     }
 
     #[test]
