@@ -1,36 +1,63 @@
-//! `tidegate explain`: what an algorithm does, when to use it and when not.
+//! `tidegate explain`: what an algorithm does and when to use it; what a warning is about.
 //!
-//! The texts are the documentation's own pages, so there is only one of each.
+//! The texts are the documentation's own pages and the table of warnings, so there is only one of
+//! each.
 
-use tidegate_core::{Kind, UnknownKind};
+use anyhow::{Result, bail};
+use tidegate_config::Lint;
+use tidegate_core::Kind;
 
-/// What an algorithm does, when to use it, when not, and what it costs.
+/// What an algorithm does, when to use it and when not; or what a warning is about.
 ///
-/// Without a name it lists all of them, one line each.
+/// Without a name it lists all algorithms and all warnings, one line each.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The algorithm: token-bucket, gcra, leaky-bucket, leaky-queue, fixed-window,
-    /// sliding-window, sliding-log or concurrency
-    #[arg(value_name = "ALGORITHM", value_parser = named)]
-    algorithm: Option<Kind>,
+    /// An algorithm: token-bucket, gcra, leaky-bucket, leaky-queue, fixed-window, sliding-window,
+    /// sliding-log or concurrency; or the name of a warning, such as unreachable-rule
+    #[arg(value_name = "NAME", value_parser = named)]
+    topic: Option<Topic>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Topic {
+    Algorithm(Kind),
+    Warning(Lint),
 }
 
 /// What to print.
 pub(crate) fn run(args: Args) -> String {
-    match args.algorithm {
-        Some(kind) => page(kind).to_owned(),
+    match args.topic {
+        Some(Topic::Algorithm(kind)) => page(kind).to_owned(),
+        Some(Topic::Warning(lint)) => about(lint),
         None => list(),
     }
 }
 
-fn named(name: &str) -> Result<Kind, UnknownKind> {
-    name.parse()
+fn named(name: &str) -> Result<Topic> {
+    match (name.parse(), name.parse()) {
+        (Ok(kind), _) => Ok(Topic::Algorithm(kind)),
+        (_, Ok(lint)) => Ok(Topic::Warning(lint)),
+        _ => bail!("no such algorithm, and no such warning: `tidegate explain` lists them"),
+    }
+}
+
+fn about(lint: Lint) -> String {
+    let (meaning, page) = (lint.meaning(), lint.page());
+    format!(
+        "# {lint}\n\n{meaning}\n\n{page}\n\nWhere it is meant so, write `allow: {lint}` in the \
+         rule, or at the top of the file.\n"
+    )
 }
 
 fn list() -> String {
     let lines = Kind::ALL.map(|kind| format!("  {kind:14}  {}\n", summary(kind)));
     let lines = lines.concat();
-    format!("The algorithms:\n\n{lines}\nRead one with `tidegate explain token-bucket`.\n")
+    let warning = |lint: &Lint| format!("  {lint:18}  {}\n", lint.meaning());
+    let warnings: String = Lint::ALL.iter().map(warning).collect();
+    format!(
+        "The algorithms:\n\n{lines}\nThe warnings of `tidegate check`:\n\n{warnings}\nRead one \
+         with `tidegate explain token-bucket`.\n"
+    )
 }
 
 /// The first sentence of the page, below its title.

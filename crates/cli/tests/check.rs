@@ -195,7 +195,7 @@ rules:
 fn a_warning_fails_only_those_who_are_strict() {
     let files = [("a.yaml", DOUBTFUL)];
     let err = "\
-warning: rule `never` never applies: `all` above ends the list
+warning[unreachable-rule]: rule `never` never applies: `all` above ends the list
  --> a.yaml:3:13
   |
 3 |   - { name: never, limit: 5/s }
@@ -210,6 +210,7 @@ warning: rule `never` never applies: `all` above ends the list
 fn findings_can_be_lines_of_json() {
     let found = json(&[("a.yaml", DOUBTFUL)], &["check", "--json", "a.yaml", "b.yaml"]);
     assert_eq!(found.len(), 3);
+    assert_eq!(found[0]["lint"], "unreachable-rule");
     let place = |line: &Value| (line["line"].as_u64(), line["column"].as_u64());
     assert_eq!((&found[0]["type"], &found[0]["level"]), (&"finding".into(), &"warning".into()));
     assert_eq!(place(&found[0]), (Some(3), Some(13)));

@@ -311,9 +311,12 @@ The algorithms:
   sliding-log     Remembers every request of the last period: exact over every span.
   concurrency     Limits how much is under way at the same time, not how often it comes.
 
-Read one with `tidegate explain token-bucket`.
+The warnings of `tidegate check`:
+
+  almost-client       An identity has nearly the name `client`, which stays the address.
 ";
-    assert_eq!(text(&run("explain", &["explain"]).stdout), expected);
+    let output = run("explain", &["explain"]);
+    assert!(text(&output.stdout).starts_with(expected), "{}", text(&output.stdout));
 }
 
 #[test]
@@ -323,8 +326,15 @@ fn explain_prints_the_page_of_the_documentation() {
     assert_eq!(text(&output.stdout), page);
     refuses(
         &["explain", "magic"],
-        "error: invalid value 'magic' for '[ALGORITHM]': no such algorithm: choose one of \
-         token-bucket, gcra, leaky-bucket, leaky-queue, fixed-window, sliding-window, sliding-log, \
-         concurrency\n\nFor more information, try '--help'.\n",
+        "error: invalid value 'magic' for '[NAME]': no such algorithm, and no such warning: \
+         `tidegate explain` lists them\n\nFor more information, try '--help'.\n",
     );
+}
+
+#[test]
+fn explain_tells_of_a_warning_and_how_to_allow_it() {
+    let output = run("warning", &["explain", "weak-secret"]);
+    let page = text(&output.stdout);
+    assert!(page.starts_with("# weak-secret\n\nThe secret of tokens is so short"), "{page}");
+    assert!(page.contains("write `allow: weak-secret` in the rule"), "{page}");
 }

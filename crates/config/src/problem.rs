@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
+use crate::lint::{Allowed, Lint};
 use crate::misread::Misread;
 
 /// A place in one of the files, in bytes.
@@ -30,6 +32,8 @@ pub enum Level {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Problem {
     pub(crate) level: Level,
+    /// The name of a warning that can be allowed.
+    pub(crate) lint: Option<Lint>,
     pub(crate) at: Span,
     /// What is wrong: lower case, no full stop.
     pub(crate) message: String,
@@ -43,18 +47,22 @@ pub(crate) struct Problems {
     list: Vec<Problem>,
     errors: usize,
     warnings: usize,
+    /// What each file allows, by its number.
+    allowed: HashMap<u16, Allowed>,
+    /// What the rule that is being read allows.
+    allowed_here: Allowed,
 }
 
 /// The problem that was just added, to say more about it.
 #[derive(Debug)]
 pub(crate) struct Added<'p> {
-    /// None if there were too many to keep it.
+    /// None if there were too many to keep it, or it is allowed.
     problem: Option<&'p mut Problem>,
 }
 
 impl Problem {
     pub(crate) fn error(at: Span, message: impl Into<String>) -> Problem {
-        Problem { level: Level::Error, at, message: message.into(), help: None }
+        Problem { level: Level::Error, lint: None, at, message: message.into(), help: None }
     }
 
     /// Adds what to do about it.
@@ -74,6 +82,39 @@ impl Problems {
     #[track_caller]
     pub(crate) fn warn(&mut self, at: Span, message: impl Into<String>) -> Added<'_> {
         self.add(Problem { level: Level::Warning, ..Problem::error(at, message) })
+    }
+
+    /// Adds a warning that has a name, unless the file or the rule that is being read allows it.
+    #[track_caller]
+    pub(crate) fn lint(&mut self, lint: Lint, at: Span, message: impl Into<String>) -> Added<'_> {
+        let here = self.allowed_here.has(lint);
+        self.lint_unless(here, lint, at, message)
+    }
+
+    /// The same where what is allowed here is known otherwise: for rules that have been read.
+    #[track_caller]
+    pub(crate) fn lint_unless(
+        &mut self,
+        is_allowed: bool,
+        lint: Lint,
+        at: Span,
+        message: impl Into<String>,
+    ) -> Added<'_> {
+        if is_allowed || self.allowed.get(&at.file).is_some_and(|file| file.has(lint)) {
+            return Added { problem: None };
+        }
+        let problem = Problem::error(at, message);
+        self.add(Problem { level: Level::Warning, lint: Some(lint), ..problem })
+    }
+
+    /// Allows warnings in a file, by its number.
+    pub(crate) fn allow(&mut self, file: u16, allowed: Allowed) {
+        self.allowed.insert(file, allowed);
+    }
+
+    /// Allows warnings, and only these, until it is called again.
+    pub(crate) fn allow_here(&mut self, allowed: Allowed) {
+        self.allowed_here = allowed;
     }
 
     /// Adds a text that was not understood. What to write instead may take long to find, so that is

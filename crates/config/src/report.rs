@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::excerpt::{self, Excerpt};
+use crate::lint::Lint;
 use crate::problem::{Level, Problem, Problems};
 
 /// Everything that is wrong with some files. Prints like a compiler does, without colors.
@@ -22,6 +23,8 @@ pub struct Report {
 pub struct Finding {
     /// How bad it is.
     pub level: Level,
+    /// Its name, if it is a warning that can be allowed.
+    pub lint: Option<Lint>,
     /// The name of the file.
     pub file: String,
     /// From 1.
@@ -101,6 +104,7 @@ impl Finding {
         let excerpt = Excerpt::of(text, start..end);
         Finding {
             level: problem.level,
+            lint: problem.lint,
             file: excerpt::drawn(name.chars()),
             line: excerpt.line,
             column: excerpt.column,
@@ -119,7 +123,10 @@ impl fmt::Display for Finding {
             Level::Error => "error",
             Level::Warning => "warning",
         };
-        writeln!(f, "{level}: {}", self.message)?;
+        match self.lint {
+            Some(lint) => writeln!(f, "{level}[{lint}]: {}", self.message)?,
+            None => writeln!(f, "{level}: {}", self.message)?,
+        }
         let Some(excerpt) = &self.excerpt else {
             writeln!(f, " --> {}", self.file)?;
             return match &self.help {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use tidegate_config::{LoadError, Report, Rules};
+use tidegate_config::{LoadError, Loaded, Report, Rules};
 use tidegate_core::adapt::{Settings, SettingsError};
 use tidegate_core::{Span, Tick};
 use tidegate_store::{Clock, MemoryStore, Restored, RestoredRule, SystemClock};
@@ -98,13 +98,9 @@ impl GateBuilder {
     pub fn open(self) -> Result<Gate, OpenError> {
         let rules = match self.policy {
             None => return Err(OpenError::NoPolicy),
-            Some(Policy::Path(path)) => {
-                Arc::new(Rules::from_path(&path).map_err(OpenError::Policy)?.rules)
-            }
+            Some(Policy::Path(path)) => warned(Rules::from_path(&path).map_err(OpenError::Policy)?),
             Some(Policy::Rules(rules)) => rules,
-            Some(Policy::Text(text)) => {
-                Arc::new(Rules::from_text(&text).map_err(OpenError::Text)?.rules)
-            }
+            Some(Policy::Text(text)) => warned(Rules::from_text(&text).map_err(OpenError::Text)?),
         };
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
         let memory = self.memory.unwrap_or_default();
@@ -132,6 +128,15 @@ impl GateBuilder {
         let inner = Inner { current, home, plain, adapt, reloading, saving, restored, began_with };
         Ok(Gate(Arc::new(inner)))
     }
+}
+
+/// The rules, once what is odd about them has been logged.
+fn warned(loaded: Loaded) -> Arc<Rules> {
+    let Loaded { rules, report, .. } = loaded;
+    if 0 < report.warnings() {
+        tracing::warn!(warnings = %report, "the policy has warnings");
+    }
+    Arc::new(rules)
 }
 
 /// A store, the snapshot that it began with, and the limits of that.

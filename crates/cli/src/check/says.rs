@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tidegate_config::{Finding, Level, LoadError, Report};
+use tidegate_config::{Finding, Level, Lint, LoadError, Report};
 
 use crate::done::Done;
 
@@ -65,6 +65,7 @@ impl Says {
         self.value(&json!({
             "type": "finding",
             "level": level,
+            "lint": finding.lint.map(Lint::name),
             "file": finding.file,
             "line": finding.line,
             "column": finding.column,

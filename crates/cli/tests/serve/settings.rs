@@ -6,7 +6,7 @@ use std::process::Command;
 
 use tidegate_testbed::{Daemon, Http, Ready};
 
-use crate::stand::{command, local};
+use crate::stand::{Tidegate, command, local};
 
 /// Starts with what is said, and tells what can be seen of it.
 fn seen(say: impl FnOnce(&mut Command, &[(&str, String)], &std::path::Path)) -> Vec<String> {
@@ -151,4 +151,15 @@ fn a_policy_from_a_pipe_stays_as_it_is() {
     assert!(told.contains("\"remaining\":6"), "{told}");
     assert!(daemon.log().contains("the policy is from a pipe"), "{}", daemon.log());
     assert_eq!(Http::post(port, "/v1/reload", "").unwrap().status, 409);
+}
+
+#[test]
+fn a_policy_with_warnings_says_so_when_it_starts() {
+    let rules = "{ name: all, unlimited: true }, { name: none, limit: 1/s }";
+    let server = Tidegate::start(&format!("rules: [{rules}]"), &[]).unwrap();
+    let log = server.daemon.log();
+    assert!(log.contains("warning[unreachable-rule]: rule `none` never applies"), "{log}");
+    let allowed = format!("allow: unreachable-rule\nrules: [{rules}]");
+    let log = Tidegate::start(&allowed, &[]).unwrap().daemon.log();
+    assert!(!log.contains("warning"), "{log}");
 }

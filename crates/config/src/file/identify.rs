@@ -9,6 +9,7 @@ use super::tables::{FORWARDED, IDENTIFY};
 use crate::address::{self, Believes, Proxies};
 use crate::attribute::{Attribute, instead_of};
 use crate::identify::{Alternative, Identify};
+use crate::lint::Lint;
 use crate::misread::Misread;
 use crate::problem::Span;
 use crate::source::{Entry, Node, Value};
@@ -84,7 +85,7 @@ impl Reading<'_> {
             Some("client") if !has_client => {
                 let message =
                     format!("`{name}` is a name of your own, and `client` is the address");
-                let problem = self.problems.warn(entry.name_at, message);
+                let problem = self.problems.lint(Lint::AlmostClient, entry.name_at, message);
                 problem.help("did you mean `client`?");
             }
             None | Some("client") => {}
@@ -257,7 +258,8 @@ impl Reading<'_> {
     fn warn_of_trust(&mut self, node: &Node, trusted: &[IpNet]) {
         if let Some(all) = trusted.iter().find(|network| network.prefix_len() == 0) {
             let message = format!("`{all}` trusts everybody: each client can be any other");
-            self.problems.warn(node.at, message).help("name only the networks of your own proxies");
+            let problem = self.problems.lint(Lint::TrustsEverybody, node.at, message);
+            problem.help("name only the networks of your own proxies");
         }
     }
 

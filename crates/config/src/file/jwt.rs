@@ -5,6 +5,7 @@ use tidegate_core::Span as Time;
 use super::Reading;
 use super::tables::JWT;
 use crate::attribute::Attribute;
+use crate::lint::Lint;
 use crate::quantity;
 use crate::read::Fields;
 use crate::source::Node;
@@ -92,7 +93,7 @@ impl Reading<'_> {
         if (1..SECRET_BYTES_MIN).contains(&secret.len()) {
             let message = format!("the secret has only {} bytes: it can be guessed", secret.len());
             let help = format!("use at least {SECRET_BYTES_MIN} random bytes");
-            self.problems.warn(node.at, message).help(help);
+            self.problems.lint(Lint::WeakSecret, node.at, message).help(help);
         }
         KeySource::Secret(secret)
     }

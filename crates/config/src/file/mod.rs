@@ -21,6 +21,7 @@ use crate::address::Proxies;
 use crate::identify::Tiers;
 use crate::index::Index;
 use crate::key::find_sources;
+use crate::lint::{Allowed, Lint};
 use crate::problem::{Problems, Span};
 use crate::read::Fields;
 use crate::route::ByRoute;
@@ -95,6 +96,10 @@ impl<'o> Reading<'o> {
         let mut rules = Rules::default();
         let files: Vec<Fields<'_>> =
             trees.iter().filter_map(|tree| Fields::of(tree, &FILE, &mut self.problems)).collect();
+        for file in &files {
+            let allowed = self.read_allowed(file.get("allow"));
+            self.problems.allow(file.at().file, allowed);
+        }
         let mut once = |name: &'static str| {
             let mut found = files.iter().filter_map(|file| file.get(name));
             let first = found.next();
@@ -137,6 +142,18 @@ impl<'o> Reading<'o> {
         let count = |node: &Node| node.count("nodes", 1..=u32::MAX.into(), &mut self.problems);
         let nodes = nodes.and_then(count).and_then(|nodes| u32::try_from(nodes).ok());
         self.defaults.nodes = nodes.unwrap_or(1);
+    }
+
+    /// The warnings that a file or a rule allows.
+    fn read_allowed(&mut self, node: Option<&Node>) -> Allowed {
+        let mut allowed = Allowed::default();
+        for one in node.map_or(&[][..], Node::one_or_more) {
+            let name = one.choice("allow", Lint::NAMES, &mut self.problems);
+            if let Some(Ok(lint)) = name.map(str::parse) {
+                allowed.add(lint);
+            }
+        }
+        allowed
     }
 
     fn read_headers(&mut self, node: &Node) -> Headers {

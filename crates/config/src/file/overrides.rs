@@ -12,6 +12,7 @@ use super::tables::OVERRIDE;
 use super::tiers::TIERS_MAX;
 use super::ways::{NamedKey, WAYS_MAX, Way};
 use crate::attribute::Attribute;
+use crate::lint::Lint;
 use crate::misread::quoted;
 use crate::problem::Span;
 use crate::read::Fields;
@@ -226,7 +227,7 @@ impl Reading<'_> {
                 let value = crate::problem::shortened(value);
                 let message =
                     format!("`{value}` may also be from {unsure}, which anybody can send");
-                let problem = self.problems.warn(at, message);
+                let problem = self.problems.lint(Lint::AmbiguousOverride, at, message);
                 problem.help(format!("write `{sure}={value}` if that is who you mean"));
                 return;
             }

@@ -5,6 +5,7 @@ use super::identify::PARTS_MAX;
 use super::tables::{MISSING, RULE, WITHOUT_STORE};
 use crate::attribute::Attribute;
 use crate::key::KeySource;
+use crate::lint::{Allowed, Lint};
 use crate::matcher::Matcher;
 use crate::misread::{Misread, quoted};
 use crate::problem::Span;
@@ -20,6 +21,8 @@ use crate::suggest::did_you_mean;
 pub(super) struct Ranked {
     pub(super) priority: u64,
     pub(super) at: Span,
+    /// What it allows.
+    pub(super) allowed: Allowed,
     pub(super) rule: Rule,
 }
 
@@ -59,7 +62,9 @@ const RULES_MAX: usize = 20_000;
 impl Reading<'_> {
     pub(super) fn read_rules(&mut self, node: &Node) -> Vec<Ranked> {
         let Some(list) = node.list("rules", &mut self.problems) else { return Vec::new() };
-        list.iter().filter_map(|one| self.read_rule(one)).collect()
+        let rules = list.iter().filter_map(|one| self.read_rule(one)).collect();
+        self.problems.allow_here(Allowed::default());
+        rules
     }
 
     /// By priority, then as they stand; with a word about those that nothing can reach.
@@ -152,13 +157,18 @@ impl Reading<'_> {
                 let (name, by) = (&later.rule.name, &earlier.rule.name);
                 let message = format!("rule `{name}` never applies: `{by}` above ends the list");
                 let help = format!("move it above `{by}`, or give it a higher `priority`");
-                self.problems.warn(later.at, message).help(help);
+                let is_allowed = later.allowed.has(Lint::UnreachableRule);
+                let problem =
+                    self.problems.lint_unless(is_allowed, Lint::UnreachableRule, later.at, message);
+                problem.help(help);
             }
         }
     }
 
     fn read_rule(&mut self, node: &Node) -> Option<Ranked> {
         let fields = Fields::of(node, &RULE, &mut self.problems)?;
+        let allowed = self.read_allowed(fields.get("allow"));
+        self.problems.allow_here(allowed.clone());
         let name = self.read_name(&fields);
         let matcher = self.read_match(fields.get("match"));
         let priority = fields
@@ -167,7 +177,8 @@ impl Reading<'_> {
         let action = self.read_action(&fields, &matcher)?;
         let is_last = self.read_flag(&fields, "last", false);
         let rule = Rule::new(name?, matcher, action, is_last);
-        Some(Ranked { priority: priority.unwrap_or(0), at: fields.at_name(), rule })
+        let priority = priority.unwrap_or(0);
+        Some(Ranked { priority, at: fields.at_name(), allowed, rule })
     }
 
     fn read_name(&mut self, fields: &Fields<'_>) -> Option<Box<str>> {
@@ -241,7 +252,8 @@ impl Reading<'_> {
         let key = fields.get("key").map_or(Vec::new(), |node| self.read_key(node, matcher));
         if let (true, Some(node)) = (key.is_empty() && !fields.has("key"), fields.get("if_missing"))
         {
-            let problem = self.problems.warn(node.at, "`if_missing` says nothing without a `key`");
+            let message = "`if_missing` says nothing without a `key`";
+            let problem = self.problems.lint(Lint::UselessIfMissing, node.at, message);
             problem.help("say whom the rule counts with `key`");
         }
         let missing = match fields.get("if_missing") {
@@ -257,9 +269,8 @@ impl Reading<'_> {
         };
         let enforced = self.read_enforced(fields);
         if enforced < ENFORCED_FOR_ALL && variants.iter().any(Variant::blocks) {
-            let problem = self
-                .problems
-                .warn(fields.at_name(), "a block is not tried: in shadow it does nothing");
+            let message = "a block is not tried: in shadow it does nothing";
+            let problem = self.problems.lint(Lint::BlockInShadow, fields.at_name(), message);
             problem.help("to see whom it would meet, try the smallest limit: `1 per 365d`");
         }
         let cost = fields.get("cost").and_then(|node| self.read_cost(node, measures.per_cell));

@@ -4,6 +4,7 @@
 
 use tidegate_core::Kind;
 
+use crate::lint::Lint;
 use crate::read::{Table, Takes, table_fields};
 
 const NAMES: Takes = Takes::OneOrMore(&Takes::Text);
@@ -35,6 +36,9 @@ const TOKEN_PLACE: Takes = Takes::Form {
     like: &["header:authorization", "cookie:token"],
     pattern: "^(header|cookie):.+$",
 };
+
+/// Names of warnings.
+const LINTS: Takes = Takes::OneOrMore(&Takes::OneOf(Lint::NAMES));
 
 const ATTRIBUTES: Takes = Takes::OneOrMore(&ATTRIBUTE);
 
@@ -79,6 +83,7 @@ pub(crate) static FILE: Table = Table {
     about: "Which requests may pass, and how many of them.",
     fields: table_fields! {
         "$schema": Takes::Text, "Where this file's schema is, for editors. Not used.";
+        "allow": LINTS, "Warnings that this file does not get, by name.";
         "identify": Takes::Open(&IDENTIFY, &IDENTITY),
             "Who a request is from. `client: [header:x-api-key, ip]` is the first that is present; \
              other names are yours to give. `trusted_proxies` are networks whose \
@@ -255,6 +260,7 @@ pub(super) static RULE: Table = Table {
         "name": Takes::Scalar,
             "Its name in headers, answers and metrics: what was consumed is kept under it.";
         "about": Takes::Scalar, "What it is for. Not used.";
+        "allow": LINTS, "Warnings that this rule does not get, by name.";
         "match": MATCHES, "Which requests it is for; all of them if this is missing.";
         "key": ATTRIBUTES,
             "Whom it counts: an attribute, or several together. Everybody together if this is \

@@ -122,7 +122,7 @@ fn unseen() -> BTreeSet<String> {
         let text = fs::read_to_string(&path).unwrap();
         // What core refuses is refused before it gets there.
         let says = |line: &str| {
-            (line.contains(".error(") || line.contains(".warn("))
+            [".error(", ".warn(", ".lint(", ".lint_unless("].iter().any(|it| line.contains(it))
                 && !line.contains("error.to_string()")
         };
         let found = text.lines().zip(1..).filter(|(line, _)| says(line));
@@ -136,7 +136,8 @@ fn unseen() -> BTreeSet<String> {
 fn messages_have_the_house_form() {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(SNAPSHOT)).unwrap();
     for line in text.lines() {
-        let message = line.strip_prefix("error: ").or_else(|| line.strip_prefix("warning: "));
+        let named = line.strip_prefix("warning[").and_then(|it| Some(it.split_once("]: ")?.1));
+        let message = line.strip_prefix("error: ").or(named);
         let Some(message) = message else { continue };
         assert!(!message.starts_with(char::is_uppercase), "{message}");
         assert!(!message.ends_with('.'), "{message}");

@@ -8,11 +8,13 @@ use std::{env, fs, ptr};
 
 use super::messages::Pretended;
 use crate::file::FILE;
+use crate::lint::Lint;
 use crate::load::read;
 use crate::read::{Table, Takes};
 use crate::source::Format;
 
 const MARK: &str = "<!-- fields of ";
+const WARNINGS: &str = "<!-- warnings -->\n";
 
 fn page() -> (PathBuf, String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
@@ -81,6 +83,12 @@ fn takes(what: &Takes) -> String {
 
 /// The page with its tables made anew.
 fn renewed(text: &str) -> String {
+    let (before, rest) = text.split_once(WARNINGS).unwrap();
+    let (_, after) = rest.split_once("<!-- end -->").unwrap();
+    let row = |lint: &Lint| format!("| `{lint}` | {} {} |\n", lint.meaning(), lint.page());
+    let rows: String = Lint::ALL.iter().map(row).collect();
+    let warnings = format!("\n| name | what it warns of |\n|---|---|\n{rows}\n<!-- end -->");
+    let text = [before, WARNINGS, &warnings, after].concat();
     let mut parts = text.split(MARK);
     let mut page = parts.next().unwrap_or_default().to_owned();
     for part in parts {

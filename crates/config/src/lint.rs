@@ -1,0 +1,176 @@
+//! Warnings with names: what each is about, and where a policy file allows it.
+//!
+//! There is one table. `allow` in a policy file, `tidegate explain` and the list in
+//! `docs/policy.md` are made of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What each warning is: its name, one line, and what to know before it is allowed.
+macro_rules! lints {
+    ($($lint:ident, $name:literal: $meaning:literal, $page:literal;)*) => {
+        /// A warning with a name, by which a policy file can allow it.
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        #[non_exhaustive]
+        pub enum Lint {
+            $(#[doc = $meaning] $lint,)*
+        }
+
+        impl Lint {
+            /// All of them, by name.
+            pub const ALL: &[Lint] = &[$(Lint::$lint),*];
+            /// Their names.
+            pub(crate) const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// Its name, as `allow` takes it.
+            pub fn name(self) -> &'static str {
+                match self { $(Lint::$lint => $name),* }
+            }
+
+            /// What it warns of, in one sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Lint::$lint => $meaning),* }
+            }
+
+            /// Why it warns, and what to do about it.
+            pub fn page(self) -> &'static str {
+                match self { $(Lint::$lint => $page),* }
+            }
+        }
+    };
+}
+
+lints! {
+    AlmostClient, "almost-client":
+        "An identity has nearly the name `client`, which stays the address.",
+        "`client` is the address unless the file says otherwise, and any other name under \
+         `identify` is a name of your own. A misspelled `client` therefore changes nothing for \
+         the rules that count by `client`. Write `client`, or choose a name that nobody takes for \
+         it.";
+    AmbiguousOverride, "ambiguous-override":
+        "An override names a value that clients can also send themselves.",
+        "The key of the rule is taken from several places. One of them is vouched for, such as a \
+         claim of a token or the address; another is a header or the like, which anybody can \
+         send. Whoever sends the value there has the quota of the override. Write where the value \
+         is from, as in `jwt:sub=acme: 5000/min`.";
+    BlockInShadow, "block-in-shadow":
+        "A `block` is in shadow, where it neither counts nor refuses.",
+        "Nothing is counted where nothing may pass, so a block in shadow tells nothing about whom \
+         it would meet. To see that, try the smallest limit in shadow: `1 per 365d`.";
+    TrustsEverybody, "trusts-everybody":
+        "`trusted_proxies` has a network that everybody is in.",
+        "The forwarding header of a trusted proxy is believed. Where everybody is trusted, each \
+         client can write the address of any other there, and have a new bucket for every \
+         request. Name only the networks of your own proxies.";
+    UnreachableRule, "unreachable-rule":
+        "A rule above ends the list for every request that this rule matches.",
+        "The rule limits nobody. Move it above the rule that hides it, or give it a higher \
+         `priority`.";
+    UselessIfMissing, "useless-if-missing":
+        "`if_missing` stands in a rule without a `key`.",
+        "A rule without a key counts everybody together, so nothing can be missing. Say whom the \
+         rule counts with `key`, or leave `if_missing` out.";
+    WeakSecret, "weak-secret":
+        "The secret of tokens is so short that it can be guessed.",
+        "Whoever has one token can try secrets without asking you, as fast as their machines \
+         allow. With the secret they can sign any claim. Use at least 32 random bytes.";
+}
+
+/// The warnings that a file, or a rule, allows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allowed(Vec<Lint>);
+
+impl Allowed {
+    pub(crate) fn add(&mut self, lint: Lint) {
+        if !self.has(lint) {
+            self.0.push(lint);
+        }
+    }
+
+    pub(crate) fn has(&self, lint: Lint) -> bool {
+        self.0.contains(&lint)
+    }
+}
+
+impl fmt::Display for Lint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A name that no warning has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UnknownLint;
+
+impl fmt::Display for UnknownLint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no warning has this name")
+    }
+}
+
+impl std::error::Error for UnknownLint {}
+
+impl FromStr for Lint {
+    type Err = UnknownLint;
+
+    fn from_str(name: &str) -> Result<Lint, UnknownLint> {
+        Lint::ALL.iter().copied().find(|lint| lint.name() == name).ok_or(UnknownLint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rules;
+
+    #[test]
+    fn names_are_sorted_and_texts_are_sentences() {
+        assert!(Lint::NAMES.is_sorted());
+        for lint in Lint::ALL {
+            let is_plain = |it: char| it.is_ascii_lowercase() || it == '-';
+            assert!(lint.name().chars().all(is_plain), "{lint}");
+            assert!(lint.meaning().ends_with('.') && lint.meaning().len() < 90, "{lint}");
+            assert!(lint.page().ends_with('.'), "{lint}");
+            assert_eq!(lint.name().parse(), Ok(*lint));
+        }
+        assert_eq!("unreachable".parse::<Lint>(), Err(UnknownLint));
+    }
+
+    const HIDDEN: &str = "
+rules:
+  - { name: all, unlimited: true }
+  - { name: never, limit: 5/s, if_missing: skip }
+  - { name: late, limit: 5/s }
+";
+
+    /// The names of the warnings, with the line of each.
+    #[track_caller]
+    fn check(policy: &str, wanted: &[(Lint, usize)]) {
+        let report = Rules::from_text(policy).unwrap().report;
+        let found: Vec<_> = report.problems().map(|it| (it.lint.unwrap(), it.line)).collect();
+        assert_eq!(found, wanted, "{report}");
+        assert_eq!(report.warnings(), wanted.len());
+    }
+
+    #[test]
+    fn a_rule_and_a_file_allow_by_name() {
+        let (hidden, useless) = (Lint::UnreachableRule, Lint::UselessIfMissing);
+        check(HIDDEN, &[(hidden, 4), (useless, 4), (hidden, 5)]);
+        let rule = HIDDEN.replace("if_missing: skip", "if_missing: skip, allow: unreachable-rule");
+        check(&rule, &[(useless, 4), (hidden, 5)]);
+        let rule = HIDDEN.replace(
+            "if_missing: skip",
+            "if_missing: skip, allow: [useless-if-missing, unreachable-rule]",
+        );
+        check(&rule, &[(hidden, 5)]);
+        let file = format!("allow: [unreachable-rule, weak-secret]{HIDDEN}");
+        check(&file, &[(useless, 4)]);
+    }
+
+    #[test]
+    fn a_warning_shows_its_name() {
+        let report = Rules::from_text(HIDDEN).unwrap().report;
+        let shown = report.to_string();
+        assert!(shown.starts_with("warning[unreachable-rule]: rule `never` never "), "{shown}");
+    }
+}
