@@ -1,4 +1,4 @@
-//! Decisions without Redis are said in the log, once a second at most.
+//! Decisions without Redis stand in the log, once a second at most, and once that it is back.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -17,8 +17,9 @@ use self::stand::LONG;
 use self::stand::load::Load;
 
 static LINES: AtomicU64 = AtomicU64::new(0);
+static BACK: AtomicU64 = AtomicU64::new(0);
 
-/// Counts the lines that say that Redis did not decide.
+/// Counts the lines that say that Redis did not decide, and those that say that it does again.
 struct Counting;
 
 impl Subscriber for Counting {
@@ -47,17 +48,24 @@ struct Message;
 
 impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" && format!("{value:?}").contains("decided without Redis") {
-            LINES.fetch_add(1, Ordering::Relaxed);
+        if field.name() != "message" {
+            return;
+        }
+        let text = format!("{value:?}");
+        for (line, count) in [("decided without Redis", &LINES), ("Redis is back", &BACK)] {
+            if text.contains(line) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn thousands_of_decisions_without_redis_are_a_few_lines() {
+async fn thousands_of_decisions_without_redis_are_a_few_lines_and_its_return_is_one() {
     tracing::subscriber::set_global_default(Counting).unwrap();
     let mut server = Server::start().unwrap();
-    let builder = FleetLimiter::builder().each("client", Quota::per_second(1));
+    let builder =
+        FleetLimiter::builder().each("client", Quota::per_second(1)).remember_refusals(false);
     let builder = builder.without_store(WithoutStore::Open);
     let limiter = builder.connect(&server.url()).await.unwrap();
     assert!(limiter.decide("ada").await.verdict().passes());
@@ -69,4 +77,14 @@ async fn thousands_of_decisions_without_redis_are_a_few_lines() {
     load.stop().await;
     let lines = LINES.load(Ordering::Relaxed);
     assert!((1..=seconds + 1).contains(&lines), "{lines} lines in {seconds} s");
+    assert_eq!(BACK.load(Ordering::Relaxed), 0);
+    server.restart().unwrap();
+    let before = limiter.counts().store;
+    let asking = async {
+        while limiter.counts().store < before + 500 {
+            let _ = limiter.decide("ada").await;
+        }
+    };
+    tokio::time::timeout(LONG, asking).await.unwrap();
+    assert_eq!(BACK.load(Ordering::Relaxed), 1);
 }

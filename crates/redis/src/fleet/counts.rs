@@ -39,10 +39,25 @@ pub(super) struct Counts {
     /// When the next line may be written, and how many were left out since the last.
     log_at: AtomicU64,
     left_out: AtomicU64,
+    /// Since when the log has said that Redis does not decide; zero while it has not.
+    away_since: AtomicU64,
 }
 
 impl Counts {
-    pub(super) fn add(&self, by: By) {
+    /// Counts a decision while Redis answers, and says once in the log that it is back.
+    pub(super) fn add_with(&self, by: By, now: impl Fn() -> Tick) {
+        self.add(by);
+        if by == By::Store && self.away_since.load(Ordering::Relaxed) != 0 {
+            let since = self.away_since.swap(0, Ordering::Relaxed);
+            // One of several that come at the same time.
+            if since != 0 {
+                let away = now().since(Tick::from_micros(since));
+                tracing::info!(away_ms = away.get() / 1_000, "Redis is back");
+            }
+        }
+    }
+
+    fn add(&self, by: By) {
         let count = match by {
             By::Store => &self.store,
             By::Remembered => &self.remembered,
@@ -70,6 +85,12 @@ impl Counts {
             self.left_out.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        let _ = self.away_since.compare_exchange(
+            0,
+            now.get().max(1),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         let left_out = self.left_out.swap(0, Ordering::Relaxed);
         tracing::warn!(%error, %by, left_out, "decided without Redis");
     }

@@ -95,7 +95,7 @@ impl Fleet {
 
     fn by_store(&self, parts: &[Part<'_>], judged: Judged) -> FleetDecided {
         let by = if judged.is_remembered() { By::Remembered } else { By::Store };
-        self.inner.counts.add(by);
+        self.inner.counts.add_with(by, || self.now());
         let (verdict, each) = (judged.verdict(), judged.each().copied().collect());
         let receipts = FleetReceipts::of_store(self, parts, judged.into_receipts());
         FleetDecided { verdict, by, each, receipts }

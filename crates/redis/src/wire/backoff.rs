@@ -1,27 +1,46 @@
-//! How long to wait before the next try to connect.
+//! When to try for a connection again.
 //!
-//! Full jitter: anything from nothing to a bound that doubles, so that a fleet whose server comes
-//! back does not come back all at once.
+//! Each wait lies between half of a bound and all of it, at random, so that a fleet whose server
+//! comes back does not come back all at once. The bound doubles up to a fraction of a second: a
+//! server that is healthy again is found within that time, and a dead one is dialled a few times a
+//! second and no more.
 
 use std::hash::BuildHasher;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use tidegate_core::{Span, Tick};
 
+const FIRST: Duration = Duration::from_millis(10);
+const LAST: Duration = Duration::from_millis(400);
+
+/// A connection that lasted this long was no accident, and the next may be tried for at once.
+const STEADY: Span = Span::from_secs(5);
+
+/// Counts the tries of one lane in a row.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     tries: u32,
+    /// When the last connection was made, until its loss has been seen.
+    since: Option<Tick>,
 }
 
 impl Backoff {
-    pub(super) fn next(&mut self) -> Duration {
-        let bound = bound(self.tries);
-        self.tries = self.tries.saturating_add(1);
-        up_to(bound)
+    /// A try has succeeded.
+    pub(super) fn connected(&mut self, now: Tick) {
+        self.since = Some(now);
     }
 
-    pub(super) fn reset(&mut self) {
-        self.tries = 0;
+    /// How long to wait before the next try.
+    ///
+    /// A connection that lasted is forgotten here: its loss makes one try quick, and no more.
+    pub(super) fn next(&mut self, now: Tick) -> Duration {
+        if self.since.take().is_some_and(|since| STEADY <= now.since(since)) {
+            self.tries = 0;
+        }
+        let half = bound(self.tries) / 2;
+        self.tries = self.tries.saturating_add(1);
+        half + up_to(half)
     }
 }
 
@@ -33,9 +52,6 @@ pub(super) fn up_to(bound: Duration) -> Duration {
     Duration::from_micros(chance % micros.saturating_add(1).max(1))
 }
 
-const FIRST: Duration = Duration::from_millis(10);
-const LAST: Duration = Duration::from_secs(2);
-
 fn bound(tries: u32) -> Duration {
     FIRST.saturating_mul(1 << tries.min(16)).min(LAST)
 }
@@ -44,29 +60,52 @@ fn bound(tries: u32) -> Duration {
 mod tests {
     use super::*;
 
+    const START: Tick = Tick::from_micros(1_000_000_000);
+
+    fn after(seconds: u32) -> Tick {
+        START.after(Span::from_secs(seconds))
+    }
+
+    /// One try each second, none of which succeeds.
+    fn waits(backoff: &mut Backoff, from: u32, tries: u32) -> Vec<Duration> {
+        (from..from + tries).map(|second| backoff.next(after(second))).collect()
+    }
+
     #[test]
-    fn bounds_double_up_to_two_seconds() {
-        let bounds: Vec<_> = (0..10).map(|tries| bound(tries).as_millis()).collect();
-        assert_eq!(bounds, [10, 20, 40, 80, 160, 320, 640, 1280, 2000, 2000]);
+    fn bounds_double_up_to_the_last() {
+        let bounds: Vec<_> = (0..8).map(|tries| bound(tries).as_millis()).collect();
+        assert_eq!(bounds, [10, 20, 40, 80, 160, 320, 400, 400]);
         assert_eq!(bound(u32::MAX), LAST);
     }
 
     #[test]
-    fn waits_are_spread_over_the_whole_bound() {
-        let waits: Vec<_> = (0..1000).map(|_| up_to(LAST)).collect();
-        assert!(waits.iter().all(|wait| *wait <= LAST));
-        for quarter in 0..4 {
-            let range = LAST * quarter / 4..LAST * (quarter + 1) / 4;
+    fn waits_are_spread_over_the_upper_half_of_the_bound() {
+        let mut backoff = Backoff { tries: 30, since: None };
+        let waits = waits(&mut backoff, 0, 1000);
+        assert!(waits.iter().all(|wait| (LAST / 2..=LAST).contains(wait)));
+        for eighth in 4..8 {
+            let range = LAST * eighth / 8..LAST * (eighth + 1) / 8;
             let share = waits.iter().filter(|wait| range.contains(wait)).count();
             assert!((150..350).contains(&share), "{share} of 1000 in {range:?}");
         }
     }
 
     #[test]
-    fn a_reset_starts_from_the_first_bound() {
-        let mut backoff = Backoff { tries: 30 };
-        assert!(backoff.next() <= LAST);
-        backoff.reset();
-        assert!(backoff.next() <= FIRST);
+    fn the_loss_of_a_connection_that_lasted_makes_one_quick_try() {
+        let mut backoff = Backoff { tries: 30, since: None };
+        backoff.connected(START);
+        let waits = waits(&mut backoff, 5, 10);
+        for (wait, tries) in waits.iter().zip(0..) {
+            assert!((bound(tries) / 2..=bound(tries)).contains(wait), "{tries}: {wait:?}");
+        }
+    }
+
+    #[test]
+    fn connections_that_do_not_last_are_not_made_quickly() {
+        let mut backoff = Backoff { tries: 30, since: None };
+        for second in 0..100 {
+            backoff.connected(after(second));
+            assert!(LAST / 2 <= backoff.next(after(second + 1)));
+        }
     }
 }

@@ -76,13 +76,10 @@ pub(super) fn keep(lane: &Arc<Lane>, way: &Arc<Way>) {
 /// How often the sentinels are asked, at most.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
-/// A connection that lasted as long was no accident, and the next one may be tried for at once.
-const STEADY_US: u64 = 5_000_000;
-
 async fn keep_on(lane: Weak<Lane>, way: Arc<Way>) {
     let clock = SystemClock::new();
     let mut backoff = Backoff::default();
-    let mut since = clock.now();
+    backoff.connected(clock.now());
     while let Some(strong) = lane.upgrade() {
         if !strong.needs_link() {
             let work = Arc::clone(&strong.work);
@@ -94,13 +91,10 @@ async fn keep_on(lane: Weak<Lane>, way: Arc<Way>) {
             continue;
         }
         drop(strong);
-        if clock.now().since(since).get() > STEADY_US {
-            backoff.reset();
-        }
-        sleep(backoff.next()).await;
+        sleep(backoff.next(clock.now())).await;
         let Some(strong) = lane.upgrade() else { return };
         match way.connect(&strong).await {
-            Ok(()) => since = clock.now(),
+            Ok(()) => backoff.connected(clock.now()),
             Err(error) => strong.fail(&error),
         }
     }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_store::{Clock as _, SystemClock};
 use tidegate_testbed::{Proxy, Server, until};
 
-use super::stand::{LONG, Load, SHORT, Tally, count, counted, run, until_answered, wire};
-use crate::wire::CallError;
+use super::stand::{LONG, Load, SHORT, Tally, count, counted, run, settings, until_answered, wire};
 use crate::wire::refusal::{Lost, Refusal};
+use crate::wire::{CallError, Wire};
 
 type Outcome = anyhow::Result<()>;
 
@@ -135,24 +136,78 @@ async fn nothing_of_a_wire_is_left_even_if_a_server_never_answers() -> Outcome {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_refuses_is_not_hammered() -> Outcome {
-    let server = Server::start()?;
-    let proxy = Proxy::start(&server)?;
-    let wire = wire(&proxy.url()).await;
-    proxy.refuse(true);
-    proxy.drop_all()?;
-    let before = proxy.connections();
-    // Calls that wait do not add tries of their own.
-    for _ in 0..20 {
-        let answer = run(&wire, count("k"), SHORT).await;
-        assert!(matches!(answer, Err(CallError::NotRun(_) | CallError::Unknown(_))), "{answer:?}");
-    }
-    // Two seconds: bounds of 10, 20, … 2000 ms, each halved by chance on average. Without a
-    // back-off it would be thousands.
-    let tries = proxy.connections() - before;
-    assert!((2..=25).contains(&tries), "{tries} tries");
-    proxy.refuse(false);
+/// Longer than a connection has to last to be replaced at once.
+const STEADY: Duration = Duration::from_secs(6);
+
+/// The shortest wait between two tries, once they have failed for a while.
+const APART_MS: u64 = 200;
+
+/// Makes the server useless for a connection that has lasted, counts the tries of an idle node to
+/// replace it, and sees that it goes on once the server is mended.
+async fn tries_are_few(breaks: impl FnOnce(&Server, &Proxy), mends: impl FnOnce(&Server, &Proxy)) {
+    let server = Server::start().unwrap();
+    let proxy = Proxy::start(&server).unwrap();
+    let settings = settings(&proxy.url()).connect_timeout(SHORT);
+    let wire = Wire::connect(&settings).await.unwrap();
+    // Made by the keeper, as all but the first connections are.
+    wire.reconnect(0);
     assert!(run(&wire, count("k"), LONG).await.is_ok());
-    Ok(())
+    tokio::time::sleep(STEADY).await;
+    breaks(&server, &proxy);
+    wire.reconnect(0);
+    let clock = SystemClock::new();
+    let (from, before) = (clock.now(), proxy.connections());
+    until(LONG, "it is tried for", || before + 20 <= proxy.connections()).unwrap();
+    let (tries, took) = (proxy.connections() - before, clock.now().since(from));
+    // Six while the bound grows, and one that is under way.
+    let most = 7 + took.get() / 1_000 / APART_MS;
+    assert!(tries <= most, "{tries} tries in {} ms", took.get() / 1_000);
+    mends(&server, &proxy);
+    until_answered(&wire, "k").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_refuses_is_not_hammered() {
+    tries_are_few(
+        |_, proxy| {
+            proxy.refuse(true);
+            proxy.drop_all().unwrap();
+        },
+        |_, proxy| proxy.refuse(false),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_silent_is_not_hammered() {
+    tries_are_few(|server, _| server.pause(), |server, _| server.resume()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_became_a_replica_is_not_hammered() {
+    tries_are_few(
+        |server, _| drop(server.must(&["REPLICAOF", "127.0.0.1", "1"]).unwrap()),
+        |server, _| drop(server.must(&["REPLICAOF", "NO", "ONE"]).unwrap()),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_another_password_is_not_hammered() {
+    tries_are_few(
+        |server, _| drop(server.must(&["CONFIG", "SET", "requirepass", "other"]).unwrap()),
+        |server, _| {
+            let orders = "AUTH other\r\nCONFIG SET requirepass \"\"\r\n";
+            let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+            std::io::Write::write_all(&mut stream, orders.as_bytes()).unwrap();
+            // Both are answered before the connection is closed.
+            let mut answers = std::io::BufReader::new(stream);
+            for _ in 0..2 {
+                let mut answer = String::new();
+                std::io::BufRead::read_line(&mut answers, &mut answer).unwrap();
+                assert_eq!(answer, "+OK\r\n");
+            }
+        },
+    )
+    .await;
 }
