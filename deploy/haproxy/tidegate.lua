@@ -6,7 +6,13 @@
 -- refused as well: otherwise whoever sends that would get past every limit.
 
 local address = os.getenv("TIDEGATE") or "127.0.0.1:8080"
-local timeout_ms = 1000
+-- For as long as `wait` a `share` or a `leaky-queue` may hold a request back. Tidegate refuses what
+-- would wait for longer before the timeout is over: after that, requests pass. Raise both together.
+local wait = "2s"
+local timeout_ms = 5000
+-- More headers than these are refused: HAProxy's client ends the whole process when it is to send
+-- more than 100.
+local headers_max = 80
 
 -- Headers of an answer that clients are told, and where they are kept.
 local told = {
@@ -19,26 +25,34 @@ local told = {
 
 -- What is about the client's connection or body, or is ours to say.
 local left_out = {
-  ["connection"] = true, ["content-length"] = true, ["expect"] = true, ["host"] = true,
-  ["keep-alive"] = true, ["te"] = true, ["trailer"] = true, ["transfer-encoding"] = true,
-  ["upgrade"] = true, ["x-forwarded-for"] = true, ["x-original-host"] = true,
-  ["x-original-method"] = true, ["x-original-uri"] = true,
+  ["connection"] = true, ["content-length"] = true, ["expect"] = true, ["forwarded"] = true,
+  ["host"] = true, ["keep-alive"] = true, ["te"] = true, ["trailer"] = true,
+  ["transfer-encoding"] = true, ["upgrade"] = true, ["x-forwarded-for"] = true,
+  ["x-original-host"] = true, ["x-original-method"] = true, ["x-original-uri"] = true,
+  ["x-tidegate-token"] = true, ["x-tidegate-wait"] = true,
 }
 
+-- The headers of the question; nothing if the request has too many.
 local function question(txn)
-  local headers = {}
+  local headers, count = {}, 0
   for name, values in pairs(txn.http:req_get_headers()) do
     if not left_out[name] then
       -- HAProxy counts values from 0, and the client of it from 1.
       headers[name] = {}
-      for at = 0, #values do table.insert(headers[name], values[at]) end
+      for at = 0, #values do
+        table.insert(headers[name], values[at])
+        count = count + 1
+      end
     end
   end
+  if headers_max < count then return nil end
   headers["host"] = { address }
   headers["x-original-method"] = { txn.f:method() }
   headers["x-original-uri"] = { txn.f:pathq() }
   headers["x-original-host"] = { txn.f:req_hdr("host") or "" }
   headers["x-forwarded-for"] = { txn.f:src() }
+  headers["x-tidegate-wait"] = { wait }
+  -- If Tidegate asks for a token: headers["x-tidegate-token"] = { "TOKEN" }
   return headers
 end
 
@@ -60,9 +74,14 @@ local function is_refusal(answer)
 end
 
 core.register_action("tidegate", { "http-req" }, function(txn)
+  local headers = question(txn)
+  if not headers then
+    txn:done(txn:reply { status = 431 })
+    return
+  end
   local answer = core.httpclient():get {
     url = "http://" .. address .. "/v1/auth-request",
-    headers = question(txn),
+    headers = headers,
     timeout = timeout_ms,
   }
   if answer and is_refusal(answer) then

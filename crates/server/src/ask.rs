@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use tidegate_core::Span;
 use tidegate_gate::{Request, without_port};
 
 /// What a caller says of a request; text is borrowed from the wire where it can be.
@@ -26,6 +27,8 @@ pub struct Ask<'a> {
     pub attributes: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// What it costs; 0 looks without taking.
     pub cost: Option<u32>,
+    /// For how long its caller waits.
+    pub patience: Option<Span>,
 }
 
 impl<'a> Ask<'a> {
@@ -75,6 +78,7 @@ impl Default for Ask<'_> {
             ip: None,
             attributes: Vec::new(),
             cost: None,
+            patience: None,
         }
     }
 }
@@ -118,6 +122,10 @@ impl Request for Ask<'_> {
 
     fn cost(&self) -> Option<u32> {
         self.cost
+    }
+
+    fn patience(&self) -> Option<Span> {
+        self.patience
     }
 }
 

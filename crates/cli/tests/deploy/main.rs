@@ -4,7 +4,9 @@
 
 mod application;
 mod dashboard;
+mod full;
 mod prometheus;
 mod proxies;
+mod shipped;
 mod stand;
 mod systemd;

@@ -3,10 +3,11 @@
 
 use std::net::Ipv4Addr;
 
-use tidegate_testbed::{Daemon, HttpAnswer, Program, until};
+use tidegate_testbed::{HttpAnswer, until};
 
-use crate::application::{self, REACHED};
-use crate::stand::{SOON, Standing, Tidegate, local, swap};
+use crate::application::REACHED;
+use crate::shipped;
+use crate::stand::{SOON, Standing, Tidegate};
 
 const POLICY: &str = "
 identify:
@@ -36,6 +37,9 @@ fn refuses_and_tells(standing: &Standing) {
         ("X-Original-Method", "PUT"),
         ("X-Forwarded-Uri", "/free"),
         ("X-Forwarded-Method", "PUT"),
+        ("Forwarded", "for=203.0.113.9"),
+        ("X-Tidegate-Token", "of nobody"),
+        ("X-Tidegate-Wait", "of no time"),
     ];
     for headers in [&[][..], &forged[..]] {
         let answer = standing.send("GET", "/limited", headers);
@@ -66,10 +70,21 @@ fn knows_no_way_around(standing: &Standing) {
         let is_another = answer.text().contains("%23");
         assert!(answer.status != 200 || is_another, "{target}: {answer:?}");
     }
-    let names: Vec<String> = (0..94).map(|number| format!("x-h{number}")).collect();
-    let headers: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "1")).collect();
-    let answer = standing.send("GET", "/limited", &headers);
-    assert_ne!(answer.status, 200, "{answer:?}");
+    // Near the bounds of the server, of the proxies and of what they ask by.
+    for count in [79, 80, 81, 94, 97, 100, 120, 400] {
+        let names: Vec<String> = (0..count).map(|number| format!("x-h{number}")).collect();
+        let headers: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "1")).collect();
+        let answer = standing.send("GET", "/limited", &headers);
+        assert_ne!(answer.status, 200, "{count} headers: {answer:?}");
+    }
+    for bytes in [1_100, 4_000, 8_000, 15_000, 24_000, 40_000] {
+        let long = "a".repeat(bytes);
+        let answer = standing.send("GET", &format!("/limited?pad={long}"), &[]);
+        assert_ne!(answer.status, 200, "a query of {bytes} bytes: {answer:?}");
+        let answer = standing.send("GET", "/limited", &[("x-pad", &long)]);
+        assert_ne!(answer.status, 200, "a header of {bytes} bytes: {answer:?}");
+    }
+    assert_eq!(standing.get("/limited").status, 429, "it is still there");
 }
 
 /// Refusals have a body that says so. Envoy has none to pass on.
@@ -134,58 +149,18 @@ fn passed(answer: &HttpAnswer) -> String {
 
 #[test]
 fn nginx_asks_and_lets_pass_while_nobody_answers() {
-    if !Program::Nginx.is_there() {
-        println!("skipped: nginx is not installed");
-        return;
-    }
     let mut tidegate = Tidegate::start(POLICY, &[]).unwrap();
-    let args = ["-p", ".", "-c", "nginx.conf", "-e", "stderr"];
-    let nginx = Standing::start(Daemon::builder().unwrap(), Program::Nginx, &args, |_, port| {
-        let shipped = include_str!("../../../../deploy/nginx/tidegate.conf");
-        let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
-        let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
-        let text = swap(&text, "listen 8000", &format!("listen {}", local(port)));
-        vec![("tidegate.conf", text), ("nginx.conf", NGINX.to_owned())]
-    });
-    let nginx = nginx.unwrap();
+    let Some(nginx) = shipped::nginx(&tidegate) else { return };
     check(&nginx, &mut tidegate, 200);
     explains(&nginx);
     knows_no_way_around(&nginx);
     refuses_who_gets_no_turn(&nginx);
 }
 
-/// What stands around the shipped file, with nothing outside of its folder.
-const NGINX: &str = "
-daemon off;
-pid nginx.pid;
-error_log stderr;
-events {}
-http {
-  access_log off;
-  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
-  uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-  include tidegate.conf;
-}";
-
 #[test]
 fn haproxy_asks_and_lets_pass_while_nobody_answers() {
-    if !Program::Haproxy.is_there() {
-        println!("skipped: HAProxy is not installed");
-        return;
-    }
     let mut tidegate = Tidegate::start(POLICY, &[]).unwrap();
-    let args = ["-db", "-f", "haproxy.cfg"];
-    let haproxy =
-        Standing::start(Daemon::builder().unwrap(), Program::Haproxy, &args, |at, port| {
-            let shipped = include_str!("../../../../deploy/haproxy/haproxy.cfg");
-            let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
-            let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
-            let text = swap(&text, "bind :8000", &format!("bind {}", local(port)));
-            let text = swap(&text, "/etc/haproxy", &at.folder().display().to_string());
-            let script = include_str!("../../../../deploy/haproxy/tidegate.lua");
-            vec![("haproxy.cfg", text), ("tidegate.lua", script.to_owned())]
-        });
-    let haproxy = haproxy.unwrap();
+    let Some(haproxy) = shipped::haproxy(&tidegate) else { return };
     check(&haproxy, &mut tidegate, 200);
     explains(&haproxy);
     knows_no_way_around(&haproxy);
@@ -194,21 +169,8 @@ fn haproxy_asks_and_lets_pass_while_nobody_answers() {
 
 #[test]
 fn caddy_asks_and_refuses_while_nobody_answers() {
-    if !Program::Caddy.is_there() {
-        println!("skipped: Caddy is not installed");
-        return;
-    }
     let mut tidegate = Tidegate::start(POLICY, &[]).unwrap();
-    let args = ["run", "--config", "Caddyfile"];
-    let caddy = Standing::start(Daemon::builder().unwrap(), Program::Caddy, &args, |_, port| {
-        let shipped = include_str!("../../../../deploy/caddy/Caddyfile");
-        let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
-        let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
-        let text = swap(&text, "\n:8000 ", &format!("\nhttp://{} ", local(port)));
-        // Its own interface has a fixed port.
-        vec![("Caddyfile", format!("{{\n\tadmin off\n}}\n{text}"))]
-    });
-    let caddy = caddy.unwrap();
+    let Some(caddy) = shipped::caddy(&tidegate) else { return };
     check(&caddy, &mut tidegate, 502);
     explains(&caddy);
     knows_no_way_around(&caddy);
@@ -217,19 +179,7 @@ fn caddy_asks_and_refuses_while_nobody_answers() {
 
 #[test]
 fn envoy_asks_and_lets_pass_while_nobody_answers() {
-    if !Program::Envoy.is_there() {
-        println!("skipped: Envoy is not installed");
-        return;
-    }
     let mut tidegate = Tidegate::start(POLICY, &[]).unwrap();
-    let args = ["-c", "envoy.yaml", "--concurrency", "1", "--disable-hot-restart", "-l", "warn"];
-    let envoy = Standing::start(Daemon::builder().unwrap(), Program::Envoy, &args, |_, port| {
-        let shipped = include_str!("../../../../deploy/envoy/envoy.yaml");
-        let text = swap(shipped, "port_value: 8081", &format!("port_value: {}", tidegate.grpc));
-        let application = application::start();
-        let text = swap(&text, "port_value: 3000", &format!("port_value: {application}"));
-        let listener = format!("address: 127.0.0.1, port_value: {port}");
-        vec![("envoy.yaml", swap(&text, "address: 0.0.0.0, port_value: 8000", &listener))]
-    });
-    check(&envoy.unwrap(), &mut tidegate, 200);
+    let Some(envoy) = shipped::envoy(&tidegate) else { return };
+    check(&envoy, &mut tidegate, 200);
 }

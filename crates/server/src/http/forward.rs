@@ -8,10 +8,11 @@ use std::fmt::Write as _;
 
 use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use tidegate_core::Span;
 use tidegate_gate::{Admission, Field};
 
-use super::reply::{self, Reply};
+use super::reply::{self, Problem, Reply};
 use crate::ask::Ask;
 use crate::auth::Visitor;
 use crate::desk::Desk;
@@ -30,7 +31,7 @@ pub(super) async fn forwarded(
     head: &Parts,
     visitor: Visitor,
     notes: &mut Notes<'_>,
-) -> Reply {
+) -> Result<Reply, Problem> {
     let dialect = Dialect {
         method: "x-forwarded-method",
         target: "x-forwarded-uri",
@@ -45,7 +46,7 @@ pub(super) async fn original(
     head: &Parts,
     visitor: Visitor,
     notes: &mut Notes<'_>,
-) -> Reply {
+) -> Result<Reply, Problem> {
     let dialect =
         Dialect { method: "x-original-method", target: "x-original-uri", host: "x-original-host" };
     decide(desk, head, visitor, &dialect, notes).await
@@ -57,11 +58,16 @@ async fn decide(
     visitor: Visitor,
     dialect: &Dialect,
     notes: &mut Notes<'_>,
-) -> Reply {
-    let admitting = desk.gate.admit(&asked_about(head, visitor, dialect));
+) -> Result<Reply, Problem> {
+    let ask = asked_about(head, visitor, dialect)?;
+    let mut admission = desk.gate.admit(&ask).await;
+    if let Some(patience) = ask.patience {
+        // Others may have come between the look at a queue and the place in it.
+        admission.hurry(patience).await;
+    }
     // A proxy lets through what is answered: what is to be held back is held back here. Whoever
     // hangs up leaves the queue.
-    let admission = admitting.await.start().await;
+    let admission = admission.start().await;
     notes.admission(&admission);
     let mut reply = if admission.verdict().passes() {
         reply::with_type(bytes::Bytes::new(), "text/plain")
@@ -78,14 +84,19 @@ async fn decide(
             reply.headers_mut().insert(HeaderName::from_static(field.name()), value);
         }
     });
-    reply
+    Ok(reply)
 }
 
 /// The request as the proxy tells of it. What is odd is told all the same: whatever was left out
 /// instead would be a way around the rules for it.
-fn asked_about<'h>(head: &'h Parts, visitor: Visitor, dialect: &Dialect) -> Ask<'h> {
+fn asked_about<'h>(
+    head: &'h Parts,
+    visitor: Visitor,
+    dialect: &Dialect,
+) -> Result<Ask<'h>, Problem> {
     let bytes = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
-    let mut ask = Ask { ip: Some(visitor.peer), ..Ask::default() };
+    let patience = patience(&head.headers)?;
+    let mut ask = Ask { ip: Some(visitor.peer), patience, ..Ask::default() };
     let method = bytes(dialect.method).unwrap_or(head.method.as_str().as_bytes());
     ask.method = String::from_utf8_lossy(method);
     ask.set_target(bytes(dialect.target).map_or("/".into(), escaped));
@@ -96,7 +107,35 @@ fn asked_about<'h>(head: &'h Parts, visitor: Visitor, dialect: &Dialect) -> Ask<
             ask.add_header(name.as_str(), value.as_bytes());
         }
     }
-    ask
+    Ok(ask)
+}
+
+/// How long a proxy waits for the answer, less what the way takes.
+const WAIT_HEADER: &str = "x-tidegate-wait";
+
+/// The shortest time that the proxy says it waits. A time that cannot be read is refused: a proxy
+/// that waits for less than we think lets the request through before it is answered.
+fn patience(headers: &HeaderMap) -> Result<Option<Span>, Problem> {
+    let mut shortest = None;
+    for value in headers.get_all(WAIT_HEADER) {
+        let wrong = || Problem::bad(format!("`{WAIT_HEADER}` is a time such as `900ms` or `2s`"));
+        let wait = wait(value.as_bytes()).ok_or_else(wrong)?;
+        shortest = Some(shortest.map_or(wait, |it: Span| it.min(wait)));
+    }
+    Ok(shortest)
+}
+
+/// One to nine digits with `ms` or `s`.
+fn wait(text: &[u8]) -> Option<Span> {
+    let (digits, micros) = match text.strip_suffix(b"ms") {
+        Some(digits) => (digits, 1_000),
+        None => (text.strip_suffix(b"s")?, 1_000_000),
+    };
+    if !(1..=9).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = digits.iter().fold(0, |sum: u64, digit| sum * 10 + u64::from(digit - b'0'));
+    Some(Span::from_micros(number * micros))
 }
 
 /// A target as a text: what is not ASCII in it is written as it should have been sent.
@@ -118,6 +157,32 @@ fn escaped(target: &[u8]) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_is_digits_and_a_unit() {
+        for (text, micros) in [("900ms", 900_000), ("2s", 2_000_000), ("0s", 0)] {
+            assert_eq!(wait(text.as_bytes()), Some(Span::from_micros(micros)), "{text}");
+        }
+        for wrong in ["", "s", "ms", "2", "2 s", "-1s", "1.5s", "2m", "1234567890s", "2s, 3s"] {
+            assert_eq!(wait(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_wait_counts_and_none_is_guessed() {
+        let mut headers = HeaderMap::new();
+        let shortest = |headers: &HeaderMap| patience(headers).map_err(|it| it.status());
+        assert_eq!(shortest(&headers), Ok(None));
+        for wait in ["2s", "900ms", "1h"] {
+            headers.append(WAIT_HEADER, HeaderValue::from_static(wait));
+            let expected = match wait {
+                "2s" => Ok(Some(Span::from_secs(2))),
+                "900ms" => Ok(Some(Span::from_millis(900))),
+                _ => Err(StatusCode::BAD_REQUEST),
+            };
+            assert_eq!(shortest(&headers), expected);
+        }
+    }
 
     #[test]
     fn a_target_that_is_no_ascii_is_escaped() {

@@ -6,7 +6,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 use tidegate_core::Span;
-use tidegate_testbed::until;
+use tidegate_testbed::{Http, until};
 
 use crate::verdict;
 use crate::world::{SOON, World};
@@ -92,6 +92,44 @@ fn what_comes_while_somebody_waits_is_answered_after_it() {
         told.extend_from_slice(&more[..read]);
         assert!(0 < read, "{}", String::from_utf8_lossy(&told));
     }
+}
+
+/// A proxy that has lost patience lets a request through, so it is answered before.
+#[test]
+fn a_proxy_is_answered_before_it_has_lost_patience() {
+    let policy = "
+rules:
+  - { name: slots, match: { path: /slots }, algorithm: leaky-queue, limit: 1/min, burst: 5 }
+share:
+  - { name: backend, match: { path: /shared }, capacity: 1 in flight, by: ip, wait: 20s }";
+    let world = World::new(policy);
+    let asked = |path: &str, waits: &[&str]| {
+        let mut headers = vec![("x-original-uri", path)];
+        headers.extend(waits.iter().map(|wait| ("x-tidegate-wait", *wait)));
+        let mut http = Http::connect(world.http()).expect("it listens");
+        http.send("GET", "/v1/auth-request", &headers, b"").expect("an answer")
+    };
+    let place = world.post("/v1/acquire", r#"{"path":"/shared"}"#);
+    assert_eq!(verdict(&place), "allow");
+    for waits in [&["900ms"][..], &["2s", "900ms"]] {
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| asked("/shared", waits));
+            wait_for(&world, "tidegate_share_waiting", 1);
+            world.clock.advance(Span::from_millis(900));
+            assert_eq!(waiting.join().expect("it waits").status, 503);
+        });
+    }
+    assert_eq!(asked("/slots", &["2s"]).status, 200);
+    for wait in ["0s", "2s", "59999ms"] {
+        let answer = asked("/slots", &[wait]);
+        assert_eq!((answer.status, wait), (429, wait));
+        assert!(answer.header("retry-after").is_some(), "{answer:?}");
+    }
+    // What a proxy would wait for is not guessed.
+    for wait in ["", "soon", "1.5s", "2 s", "2m"] {
+        assert_eq!(asked("/free", &[wait]).status, 400, "{wait}");
+    }
+    assert_eq!(asked("/free", &[]).status, 200);
 }
 
 #[test]
