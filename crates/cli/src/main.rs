@@ -13,6 +13,7 @@ mod schema;
 mod serve;
 mod simulate;
 mod table;
+mod variables;
 
 use std::process::ExitCode;
 

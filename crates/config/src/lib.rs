@@ -57,6 +57,7 @@ pub use self::rule::{Rule, Timed, Unit, Variant, WithoutStore};
 pub use self::rules::{Headers, Rules};
 pub use self::share::{Capacity, Share, Sharing};
 pub use self::source::{FILE_BYTES_MAX, Format};
+pub use self::suggest::did_you_mean;
 pub use self::suite::{Answered, Cells, Ends, Expectations, Expected, Place, Step, Suite, Test};
 
 #[cfg(test)]

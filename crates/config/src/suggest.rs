@@ -1,10 +1,7 @@
 //! Did you mean: the name that a wrong one was meant to be.
 
 /// The nearest of the names, if it is near enough to be a slip of the fingers.
-pub(crate) fn did_you_mean<'a>(
-    wrong: &str,
-    names: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn did_you_mean<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // No name of ours is longer, and the distance takes time that grows with the square.
     if LENGTH_MAX < wrong.len() {
         return None;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use clap::CommandFactory as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidegate_gate::{Gate, GateBuilder, OpenError, Pressure};
 use tidegate_redis::{Fleet, RedisStore};
@@ -25,15 +26,23 @@ use tokio::time::MissedTickBehavior;
 pub(crate) use self::args::Args;
 use self::args::ClockKind;
 use crate::failure::Failure;
+use crate::variables::Unread;
 
 /// The policy of a server that was given none.
 const SAMPLE: &str = include_str!("sample.yaml");
 
 /// Serves until it is told to stop.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let unread = Unread::of(&crate::Cli::command(), std::env::vars_os());
+    if let Some(text) = unread.error() {
+        return Err(Failure::Usage { command: "serve", text });
+    }
     let args = file::with_file(args)?;
     make_sense(&args)?;
     log::start(args.log, args.log_level);
+    for name in &unread.unknown {
+        tracing::warn!(name, "no setting reads this variable: see `tidegate serve --help`");
+    }
     raise_open_files();
     let runtime = runtime(args.threads).context("no threads can be had")?;
     let ended = runtime.block_on(serve(&args));

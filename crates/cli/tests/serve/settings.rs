@@ -122,6 +122,47 @@ fn what_is_wrong_is_told_with_a_way_out() {
     refused(&["--store", "redis://127.0.0.1:1", "--clock", "manual"], &["--clock manual"]);
 }
 
+/// The policy was said, and would not have been in force: the sample would have been.
+#[test]
+fn a_misspelled_variable_is_no_sample_policy() {
+    for (wrong, meant) in
+        [("TIDEGATE_POLCY", "TIDEGATE_POLICY"), ("TIDEGATE_TOKENFILE", "TIDEGATE_TOKEN_FILE")]
+    {
+        let mut command = command();
+        command.env(wrong, "a secret, say").args(["--http", "off", "--grpc", "off"]);
+        // It ends in any case, for this if for nothing else.
+        command.args(["--resp", "off", "--policy", "missing.yaml"]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("`{wrong}`: did you mean `{meant}`?")), "{said}");
+        assert!(!said.contains("a secret"), "{said}");
+    }
+}
+
+#[test]
+fn an_unknown_variable_is_warned_of_but_for_those_of_kubernetes() {
+    let mut builder = Daemon::builder().unwrap();
+    let port = builder.port().unwrap();
+    let mut command = command();
+    command.args(["--http", &local(port), "--grpc", "off", "--resp", "off"]);
+    for (name, value) in [
+        ("TIDEGATE_COLOUR", "a secret, say"),
+        ("TIDEGATE_SERVICE_HOST", "10.0.0.1"),
+        ("TIDEGATE_SERVICE_PORT", "8080"),
+        ("TIDEGATE_PORT", "tcp://10.0.0.1:8080"),
+        ("TIDEGATE_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+        ("TIDEGATE_PORT_8080_TCP_ADDR", "10.0.0.1"),
+    ] {
+        command.env(name, value);
+    }
+    let daemon = builder.start(command, Ready::Answers(port, "/readyz".to_owned())).unwrap();
+    let log = daemon.log();
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("variable")).collect();
+    assert_eq!(warnings.len(), 1, "{log}");
+    assert!(warnings[0].contains("TIDEGATE_COLOUR") && !log.contains("a secret"), "{log}");
+}
+
 #[test]
 fn a_port_that_is_taken_is_told_with_a_way_out() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
