@@ -16,7 +16,6 @@ use crate::attribute::Attribute;
 use crate::identify::{Identify, Tiers};
 use crate::matcher::Matcher;
 use crate::path::Normal;
-use crate::repeated::{self, Values};
 use crate::request::Request;
 use crate::route::{ByRoute, Route};
 use crate::token::Claims;
@@ -32,7 +31,7 @@ pub struct Facts<'r, 'a> {
     pub(crate) now: Tick,
     client: OnceCell<Option<IpAddr>>,
     group: OnceCell<Option<Group>>,
-    claims: OnceCell<Option<Claims>>,
+    pub(crate) claims: OnceCell<Option<Claims>>,
     tier: OnceCell<usize>,
     /// Whether its path is read in another way than the plain one.
     is_other: bool,
@@ -145,7 +144,7 @@ impl<'r, 'a> Facts<'r, 'a> {
     }
 
     /// The network that the client counts as.
-    fn group(&self) -> Option<Group> {
+    pub(crate) fn group(&self) -> Option<Group> {
         let group = || self.client().map(|client| self.identify.proxies.group(client));
         if !self.identify.proxies.believes_anybody() {
             return group();
@@ -223,119 +222,6 @@ impl<'r, 'a> Facts<'r, 'a> {
         }
         all_there
     }
-
-    /// The value of an attribute that is a text, as a part of a key: one that is too long for that
-    /// counts as missing.
-    pub(crate) fn bytes<'f>(
-        &'f self,
-        attribute: &Attribute,
-        within: Option<&Matcher>,
-    ) -> Option<Cow<'f, [u8]>> {
-        self.value(attribute, within).filter(|value| value.len() <= VALUE_BYTES_MAX)
-    }
-
-    /// Whether an attribute is there, but cannot be a part of a key: it is too long, or has several
-    /// values. Of an identity, whether one that it may be made of is so.
-    pub(crate) fn is_unusable(&self, attribute: &Attribute, within: Option<&Matcher>) -> bool {
-        match attribute {
-            Attribute::Fingerprint | Attribute::Ip => false,
-            Attribute::Identity(index) => {
-                let alternatives = self.identify.identities.get(*index).into_iter().flatten();
-                alternatives.flatten().any(|attribute| self.is_unusable(attribute, within))
-            }
-            _ => match (self.value(attribute, within), self.repeated(attribute)) {
-                (Some(value), _) => VALUE_BYTES_MAX < value.len(),
-                (None, values) => {
-                    values.is_some_and(|values| values.iter().any(|value| !value.is_empty()))
-                }
-            },
-        }
-    }
-
-    /// Whether a value of an attribute is as it should be. Of several, one is enough: whoever sends
-    /// another beside it should not get around a match.
-    pub(crate) fn has_value(
-        &self,
-        attribute: &Attribute,
-        mut fits: impl FnMut(&[u8]) -> bool,
-    ) -> bool {
-        match self.repeated(attribute) {
-            Some(mut values) => {
-                // Each is asked about once, however often it was sent.
-                values.sort_unstable();
-                values.dedup();
-                values.iter().any(|value| !value.is_empty() && fits(value))
-            }
-            None => self.value(attribute, None).is_some_and(|value| fits(&value)),
-        }
-    }
-
-    /// All values of what may be sent more than once; `None` for anything else.
-    fn repeated(&self, attribute: &Attribute) -> Option<Values<'_>> {
-        match attribute {
-            Attribute::Cookie(name) => Some(repeated::cookies(self.request, name)),
-            Attribute::Query(name) => {
-                Some(repeated::parameters(self.request.query().unwrap_or_default(), name))
-            }
-            _ => None,
-        }
-    }
-
-    /// The value of an attribute that is a text, however long: matches and costs look at all of it,
-    /// because whoever makes a value longer should not get around them.
-    pub(crate) fn value<'f>(
-        &'f self,
-        attribute: &Attribute,
-        within: Option<&Matcher>,
-    ) -> Option<Cow<'f, [u8]>> {
-        let request = self.request;
-        let value = match attribute {
-            Attribute::Claim(name) => self.claims()?.get(name)?.into_owned().into_bytes().into(),
-            Attribute::Cookie(_) => repeated::only(self.repeated(attribute)?)?,
-            Attribute::Query(_) => self.repeated(attribute)?.into_iter().next()?,
-            Attribute::Given(name) => request.attribute(name)?.as_bytes().into(),
-            Attribute::Header(name) => request.header(name)?.trim_ascii().into(),
-            Attribute::Host => plain_host(request.host()).into_bytes().into(),
-            Attribute::Method => plain_method(request.method()),
-            Attribute::Path => self.path.as_str().as_bytes().into(),
-            Attribute::Segment(number) => self.path.segments().nth(number - 1)?.as_bytes().into(),
-            Attribute::Named(name) => within?.capture(self, name)?.as_bytes().to_vec().into(),
-            Attribute::Tier => {
-                self.identify.tiers.names.get(self.tier())?.as_bytes().to_vec().into()
-            }
-            Attribute::Ip => self.client()?.to_string().into_bytes().into(),
-            Attribute::Fingerprint | Attribute::Identity(_) => return self.joined(attribute),
-        };
-        (!value.is_empty()).then_some(value)
-    }
-
-    /// What several attributes are together, for a text of them.
-    fn joined(&self, attribute: &Attribute) -> Option<Cow<'_, [u8]>> {
-        let mut parts = Parts::new();
-        if !self.push(attribute, None, &mut parts) {
-            return None;
-        }
-        if let [Part { value: Value::Bytes(bytes), .. }] = &parts[..] {
-            return Some(bytes.to_vec().into());
-        }
-        let texts: Vec<String> = parts.iter().map(|part| part.value.to_string()).collect();
-        Some(texts.join(" ").into_bytes().into())
-    }
-
-    /// The claims of the request's token, if it has one that can be believed.
-    fn claims(&self) -> Option<&Claims> {
-        self.claims.get_or_init(|| self.look_for_claims()).as_ref()
-    }
-
-    fn look_for_claims(&self) -> Option<Claims> {
-        let Identify { tokens, token_in, .. } = self.identify;
-        let token = match token_in.as_ref()? {
-            Attribute::Header(name) => self.request.header(name)?.trim_ascii().into(),
-            Attribute::Cookie(name) => repeated::only(repeated::cookies(self.request, name))?,
-            _ => return None,
-        };
-        tokens.as_ref()?.claims(without_scheme(&token), self.now).ok()
-    }
 }
 
 /// A host with one spelling: in lower case, and without the dot that may end a full name.
@@ -349,15 +235,6 @@ pub(crate) fn plain_method(method: &str) -> Cow<'_, [u8]> {
         return method.to_ascii_uppercase().into_bytes().into();
     }
     method.as_bytes().into()
-}
-
-/// A token without the word in front of it.
-fn without_scheme(token: &[u8]) -> &[u8] {
-    const SCHEME: &[u8] = b"bearer ";
-    match token.split_at_checked(SCHEME.len()) {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(SCHEME) => rest.trim_ascii(),
-        _ => token,
-    }
 }
 
 /// What a fingerprint is made of.

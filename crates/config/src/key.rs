@@ -105,6 +105,29 @@ impl<'f> LastKey<'f> {
         rule.limit().is_some_and(|limit| self.look_up(limit, facts, rule))
     }
 
+    /// The variant for the key that was looked up. Where a request may be from several that have a
+    /// quota of their own, it is from the one that has least.
+    #[inline]
+    pub(crate) fn variant(
+        &mut self,
+        limit: &'f Limit,
+        facts: &'f Facts<'_, '_>,
+        rule: &'f Rule,
+    ) -> usize {
+        let variant = limit.variant(facts, &self.parts);
+        if limit.overrides.by_values.is_empty() {
+            return variant;
+        }
+        let torn = limit.overrides.of_torn(facts, &self.parts, &rule.matcher);
+        torn.into_iter().fold(variant, |variant, (other, parts)| {
+            if !limit.variants[other].is_tighter_than(&limit.variants[variant]) {
+                return variant;
+            }
+            (self.parts, self.source) = (parts, KeySource::OF_ITS_OWN);
+            other
+        })
+    }
+
     pub(crate) fn who(&self) -> Who<'_, 'f> {
         Who { parts: &self.parts, source: self.source }
     }

@@ -20,6 +20,7 @@ mod matcher;
 mod misread;
 mod outcome;
 mod overridden;
+mod overrides;
 mod path;
 mod plan;
 mod problem;
@@ -39,6 +40,7 @@ mod stable;
 mod suggest;
 mod suite;
 mod token;
+mod values;
 mod zone;
 
 pub use self::address::Group;

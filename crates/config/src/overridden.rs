@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use crate::attribute::Attribute;
 use crate::facts::{Part, Parts, Value};
-use crate::rule::{Overridden, Rule};
+use crate::overrides::Overridden;
+use crate::rule::Rule;
 use crate::rules::Rules;
 
 impl Rules {

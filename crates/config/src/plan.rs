@@ -294,7 +294,7 @@ impl Rules {
             let cost = facts.request.cost().unwrap_or(1);
             return Turn::Charges(Asks::steady(rule, number, cost));
         }
-        let variant = limit.variant(facts, last.parts());
+        let variant = last.variant(limit, facts, rule);
         let is_shadow =
             limit.enforced < 10_000 && limit.enforced <= stable::place(&rule.name, last.parts());
         match limit.variants[variant].quota {

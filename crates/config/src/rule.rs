@@ -1,18 +1,16 @@
 //! A rule: which requests it is for, whom it counts, and by how much.
 
-use std::collections::HashMap;
-
-use foldhash::quality::RandomState;
 use smallvec::SmallVec;
 use tidegate_core::adapt::Share;
 use tidegate_core::{Kind, Policy, Span, Tick};
 
 use crate::attribute::Attribute;
 use crate::cost::Cost;
-use crate::facts::{Facts, Part, Value};
+use crate::facts::{Facts, Part};
 use crate::key::KeySource;
 use crate::matcher::Matcher;
 use crate::outcome::Outcome;
+use crate::overrides::Overrides;
 use crate::quantity::CalendarUnit;
 use crate::request::Response;
 use crate::zone::Zone;
@@ -141,22 +139,6 @@ pub(crate) enum When {
     Calendar { limit: u32, unit: CalendarUnit, zone: Zone },
 }
 
-/// Quotas of single keys.
-#[derive(Debug, Default)]
-pub(crate) struct Overrides {
-    /// By the values of the key.
-    pub(crate) by_values: HashMap<Box<[u8]>, Vec<Overridden>, RandomState>,
-}
-
-/// A key with a quota of its own. Where its values are from is a part of who somebody is: whoever
-/// sends the name of another in a header is not that other.
-#[derive(Debug)]
-pub(crate) struct Overridden {
-    pub(crate) sources: Vec<Attribute>,
-    /// The place of its variant.
-    pub(crate) variant: usize,
-}
-
 impl Rule {
     pub(crate) fn new(name: Box<str>, matcher: Matcher, action: Action, is_last: bool) -> Rule {
         let steady = if let Action::Limit(limit) = &action { limit.steady() } else { None };
@@ -249,48 +231,25 @@ impl Limit {
     }
 }
 
-impl Overrides {
-    pub(crate) fn of(&self, parts: &[Part<'_>]) -> Option<usize> {
-        if self.by_values.is_empty() {
-            return None;
-        }
-        let mut key: SmallVec<[u8; 128]> = SmallVec::new();
-        for part in parts {
-            match &part.value {
-                Value::Address(group) => add(&mut key, group.to_string().as_bytes()),
-                Value::Bytes(bytes) => add(&mut key, bytes),
-                Value::Missing => return None,
-            }
-        }
-        let is_it = |known: &&Overridden| known.sources.iter().eq(parts.iter().map(|it| it.source));
-        self.by_values.get(&key[..])?.iter().find(is_it).map(|known| known.variant)
-    }
-
-    /// Gives a key a variant; `false` if it has one.
-    pub(crate) fn add(&mut self, sources: &[Attribute], values: &[String], variant: usize) -> bool {
-        let mut key: SmallVec<[u8; 128]> = SmallVec::new();
-        for value in values {
-            add(&mut key, value.as_bytes());
-        }
-        let known = self.by_values.entry(key.into_vec().into()).or_default();
-        if known.iter().any(|known| known.sources == sources) {
-            return false;
-        }
-        known.push(Overridden { sources: sources.to_vec(), variant });
-        true
-    }
-}
-
-/// Adds a value with its length, so that values do not run together.
-fn add(key: &mut SmallVec<[u8; 128]>, value: &[u8]) {
-    key.extend_from_slice(&u32::try_from(value.len()).unwrap_or(u32::MAX).to_le_bytes());
-    key.extend_from_slice(value);
-}
-
 impl Variant {
     /// Tells it from the rule's others: nothing, a tier, or a key.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Whether it gives less than another, of one rule.
+    pub(crate) fn is_tighter_than(&self, other: &Variant) -> bool {
+        match (&self.quota, &other.quota) {
+            (Quotas::Block, quota) => !matches!(quota, Quotas::Block),
+            (_, Quotas::Block) | (Quotas::Unlimited, _) => false,
+            (_, Quotas::Unlimited) => true,
+            (Quotas::Judged(these), Quotas::Judged(others)) => {
+                let pairs = these.iter().zip(others);
+                // The first that differ say which: the rest is what may be saved up.
+                let mut orders = pairs.map(|(this, other)| this.cmp_quota(other));
+                orders.find(|order| order.is_ne()).is_some_and(std::cmp::Ordering::is_lt)
+            }
+        }
     }
 
     /// Whether it refuses whatever comes.
@@ -323,6 +282,18 @@ impl Timed {
                 made.expect("boundaries are in order, and the limit was checked with the file")
             }
         }
+    }
+
+    /// Which gives more: over time, and otherwise at once.
+    fn cmp_quota(&self, other: &Timed) -> std::cmp::Ordering {
+        let [(limit, window), (other_limit, other_window)] = [self, other].map(|it| {
+            let limit = match &it.policy {
+                When::Always(policy) => policy.limit(),
+                When::Calendar { limit, .. } => *limit,
+            };
+            (u128::from(limit), u128::from(it.window.get()).max(1))
+        });
+        (limit * other_window).cmp(&(other_limit * window)).then(limit.cmp(&other_limit))
     }
 
     /// From when on it is another one; `None` for one that stays.

@@ -2,6 +2,8 @@
 
 #[path = "http/shares.rs"]
 mod shares;
+#[path = "http/spellings.rs"]
+mod spellings;
 mod world;
 
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,7 @@
 //! `match`: which requests.
 
+use std::borrow::Cow;
+
 use super::Reading;
 use super::tables::MATCH;
 use crate::attribute::Attribute;
@@ -9,6 +11,7 @@ use crate::matcher::{All, Condition, Matcher};
 use crate::misread::quoted;
 use crate::path::Pattern;
 use crate::read::Fields;
+use crate::repeated::{has_scheme, plain_cookie, plain_scheme, title};
 use crate::source::{Entry, Node, Value};
 
 impl Reading<'_> {
@@ -115,12 +118,13 @@ impl Reading<'_> {
         for one in self.read_filled(node) {
             let Some(text) = one.scalar(what, &mut self.problems) else { continue };
             self.check_value(&attribute, &text, one);
-            let text = if attribute == Attribute::Host { plain_host(&text).into() } else { text };
+            let text = plain(&attribute, text);
             if text.is_empty() {
                 let problem = self.problems.error(one.at, "an empty text is like nothing");
                 problem.help("write `\"*\"` for any value, or put it under `not:`");
             }
             let glob = if ignores_case { Glob::ignoring_case(&text) } else { Glob::new(&text) };
+            like.extend(glob_of_scheme(&attribute, &text));
             like.push(glob);
         }
         Condition::Value { attribute, like }
@@ -142,4 +146,24 @@ impl Reading<'_> {
         let message = format!("no {attribute} is like {}", quoted(text));
         self.problems.error(node.at, message).help(help);
     }
+}
+
+/// A text to compare with, spelled as values of an attribute are.
+fn plain<'t>(attribute: &Attribute, text: Cow<'t, str>) -> Cow<'t, str> {
+    let spelled = match attribute {
+        Attribute::Host => return plain_host(&text).into(),
+        Attribute::Cookie(_) => plain_cookie(text.as_bytes()),
+        Attribute::Header(name) if has_scheme(name) => plain_scheme(text.as_bytes()),
+        _ => return text,
+    };
+    String::from_utf8_lossy(&spelled).into_owned().into()
+}
+
+/// What begins like a scheme and goes on with anything, such as `basic*`, also in the spelling of
+/// schemes.
+fn glob_of_scheme(attribute: &Attribute, text: &str) -> Option<Glob> {
+    let Attribute::Header(name) = attribute else { return None };
+    let (scheme, rest) = text.split_once('*').filter(|(scheme, _)| !scheme.contains(' '))?;
+    let spelled = String::from_utf8(title(scheme.as_bytes())).ok()?;
+    (has_scheme(name) && *spelled != *scheme).then(|| Glob::new(&format!("{spelled}*{rest}")))
 }

@@ -14,9 +14,10 @@ use super::ways::{NamedKey, WAYS_MAX, Way};
 use crate::attribute::Attribute;
 use crate::lint::Lint;
 use crate::misread::quoted;
+use crate::overrides::Overrides;
 use crate::problem::Span;
 use crate::read::Fields;
-use crate::rule::{Overrides, Quotas, Variant};
+use crate::rule::{Quotas, Variant};
 use crate::source::{Entry, Node};
 use crate::suggest::did_you_mean;
 

@@ -265,7 +265,7 @@ impl Reading<'_> {
         let (mut variants, by_tier) = self.read_by_tier(limit, fields.get("burst"), &measures)?;
         let overrides = match fields.get("overrides") {
             Some(node) => self.read_overrides(node, &key, &measures, &mut variants),
-            None => crate::rule::Overrides::default(),
+            None => crate::overrides::Overrides::default(),
         };
         let enforced = self.read_enforced(fields);
         if enforced < ENFORCED_FOR_ALL && variants.iter().any(Variant::blocks) {

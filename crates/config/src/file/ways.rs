@@ -9,6 +9,7 @@ use super::identify::PARTS_MAX;
 use crate::attribute::Attribute;
 use crate::facts::{FINGERPRINT, plain_host, plain_method};
 use crate::path::Normal;
+use crate::repeated::{has_scheme, plain_cookie, plain_scheme};
 
 /// Single attributes that a key may be made of, in order.
 pub(super) type Way = Vec<Attribute>;
@@ -100,8 +101,10 @@ impl Reading<'_> {
             {
                 return None;
             }
+            Attribute::Cookie(_) => text(&plain_cookie(value.as_bytes())),
+            Attribute::Header(name) if has_scheme(name) => text(&plain_scheme(value.as_bytes())),
             Attribute::Host => plain_host(value),
-            Attribute::Method => String::from_utf8_lossy(&plain_method(value)).into_owned(),
+            Attribute::Method => text(&plain_method(value)),
             Attribute::Path => Normal::new(value).as_str().to_owned(),
             _ => value.to_owned(),
         })
@@ -116,4 +119,8 @@ impl Reading<'_> {
         let group = self.proxies.group(network.network()).to_string();
         (group == network.trunc().to_string()).then_some(group)
     }
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).into_owned()
 }

@@ -61,14 +61,15 @@ fn every_kind_of_attribute_is_found() {
         ("attribute:user", "user=ada"),
         ("attribute:tenant", "attribute:tenant=acme"),
         ("attribute:other", "skipped"),
-        ("header:X-Api-Key", "header:x-api-key=k1"),
+        ("header:X-Api-Key", "header:x-api-key=(missing)"),
+        ("header:User-Agent", "header:user-agent=curl/8"),
         ("header:x-other", "skipped"),
         ("cookie:session", "cookie:session=s1"),
         ("cookie:late", "cookie:late=l"),
         ("cookie:Session", "skipped"),
         ("cookie:torn", "cookie:torn=(missing)"),
         ("query:q", "query:q=a b c"),
-        ("query:id", "query:id=x"),
+        ("query:id", "query:id=(missing)"),
         ("query:empty", "skipped"),
         ("query:other", "skipped"),
         ("segment:1", "segment:1=users"),
@@ -163,15 +164,15 @@ fn a_second_value_is_no_way_around_a_rule() {
     ] {
         check("", "cookie:session", &two, "cookie:session=(missing)");
     }
-    check("", "query:key", &request("/?key=a&key=b"), "query:key=a");
+    check("", "query:key", &request("/?key=a&key=b"), "query:key=(missing)");
     check("", "query:key", &request("/?key=&key=b"), "query:key=(missing)");
     check("", "query:key", &request("/?key=a&key=a"), "query:key=a");
     check("", "query:key", &request("/?key=&key"), "skipped");
 
-    // An override is for the value that counts.
+    // An override that gives less is for whoever says its value, too.
     let own =
         loaded("rules: [{ name: a, key: query:key, limit: 9/s, overrides: { evil: block } }]");
-    for line in ["/?key=evil", "/?key=evil&key", "/?key=evil&key=x"] {
+    for line in ["/?key=evil", "/?key=evil&key", "/?key=evil&key=x", "/?key=x&key=evil"] {
         let sample = request(line);
         assert!(own.rules.plan(&own.rules.facts(&sample, NOW)).stopped.is_some(), "{line}");
     }
@@ -359,6 +360,20 @@ fn a_token_that_cannot_be_believed_is_none() {
             check(&above, "client", &by(&odd), "ip=192.0.2.7");
         }
         check(&above, "client", &request("/"), "ip=192.0.2.7");
+    }
+    // A second token is no way to be without claims: not for a key, and not for a match.
+    let rest = "rules: [{ name: a, match: { jwt: { sub: ada } }, block: true },
+        { name: b, key: jwt:sub, if_missing: skip, limit: 1/s }]";
+    let loaded = loaded(&format!("jwt: {{ secret_env: SECRET }}\n{rest}"));
+    let [ada, bob] =
+        ["ada", "bob"].map(|name| token(secret, "HS256", &claims(name, NOW_SECONDS + 60)));
+    for two in [[&*bob, "nonsense"], ["nonsense", &bob]] {
+        let sample = two.iter().fold(request("/"), |sample, token| {
+            sample.with_header("authorization", format!("bearer {token}"))
+        });
+        assert_eq!(key_in(&loaded, &sample), "jwt:sub=(missing)");
+        let sample = sample.with_header("authorization", &ada);
+        assert!(loaded.rules.plan(&loaded.rules.facts(&sample, NOW)).stopped.is_some());
     }
     let cookie = "jwt: { secret_env: SECRET, in: cookie:token }";
     let sample =

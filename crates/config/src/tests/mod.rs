@@ -11,4 +11,5 @@ mod reference;
 mod robust;
 mod routes;
 mod slashes;
+mod spellings;
 mod written;

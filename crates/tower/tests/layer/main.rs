@@ -14,4 +14,5 @@ mod permits;
 mod plain_hyper;
 mod refusals;
 mod sharing;
+mod spellings;
 mod waiting;

@@ -1,0 +1,170 @@
+//! What an attribute of a request is: the one value that may be a part of a key, and all those that
+//! a match and a cost look at.
+
+use std::borrow::Cow;
+
+use crate::attribute::Attribute;
+use crate::facts::{Facts, Part, Parts, VALUE_BYTES_MAX, Value, plain_host, plain_method};
+use crate::matcher::Matcher;
+use crate::repeated::{self, Values};
+use crate::token::Claims;
+
+impl Facts<'_, '_> {
+    /// The value of an attribute that is a text, as a part of a key: one that is too long for that
+    /// counts as missing.
+    pub(crate) fn bytes<'f>(
+        &'f self,
+        attribute: &Attribute,
+        within: Option<&Matcher>,
+    ) -> Option<Cow<'f, [u8]>> {
+        self.value(attribute, within).filter(|value| value.len() <= VALUE_BYTES_MAX)
+    }
+
+    /// Whether an attribute is there, but cannot be a part of a key: it is too long, or has several
+    /// values. Of an identity, whether one that it may be made of is so.
+    pub(crate) fn is_unusable(&self, attribute: &Attribute, within: Option<&Matcher>) -> bool {
+        match attribute {
+            Attribute::Fingerprint | Attribute::Ip => false,
+            // Which of several tokens the application takes is not for us to know.
+            Attribute::Claim(_) if self.is_torn(attribute) => true,
+            Attribute::Identity(index) => {
+                let alternatives = self.identify.identities.get(*index).into_iter().flatten();
+                alternatives.flatten().any(|attribute| self.is_unusable(attribute, within))
+            }
+            _ => match (self.value(attribute, within), self.repeated(attribute)) {
+                (Some(value), _) => VALUE_BYTES_MAX < value.len(),
+                (None, values) => {
+                    values.is_some_and(|values| values.iter().any(|value| !value.is_empty()))
+                }
+            },
+        }
+    }
+
+    /// Whether it has values that differ, of which the application may take any.
+    pub(crate) fn is_torn(&self, attribute: &Attribute) -> bool {
+        let values = match attribute {
+            Attribute::Claim(_) => Some(self.tokens()),
+            _ => self.repeated(attribute),
+        };
+        values.is_some_and(|values| repeated::are_torn(&values))
+    }
+
+    /// Whether a value of an attribute is as it should be. Of several, one is enough: whoever sends
+    /// another beside it should not get around a match.
+    pub(crate) fn has_value(
+        &self,
+        attribute: &Attribute,
+        mut fits: impl FnMut(&[u8]) -> bool,
+    ) -> bool {
+        match self.repeated(attribute) {
+            Some(mut values) => {
+                // Each is asked about once, however often it was sent.
+                values.sort_unstable();
+                values.dedup();
+                values.iter().any(|value| !value.is_empty() && fits(value))
+            }
+            None => self.value(attribute, None).is_some_and(|value| fits(&value)),
+        }
+    }
+
+    /// All values of what may be sent more than once; `None` for anything else.
+    pub(crate) fn repeated(&self, attribute: &Attribute) -> Option<Values<'_>> {
+        match attribute {
+            Attribute::Cookie(name) => Some(repeated::cookies(self.request, name)),
+            Attribute::Header(name) => Some(repeated::lines(self.request, name)),
+            Attribute::Query(name) => {
+                Some(repeated::parameters(self.request.query().unwrap_or_default(), name))
+            }
+            Attribute::Claim(name) => self.claims_of_each(name),
+            _ => None,
+        }
+    }
+
+    /// The value of an attribute that is a text, however long: matches and costs look at all of it,
+    /// because whoever makes a value longer should not get around them.
+    pub(crate) fn value<'f>(
+        &'f self,
+        attribute: &Attribute,
+        within: Option<&Matcher>,
+    ) -> Option<Cow<'f, [u8]>> {
+        let request = self.request;
+        let value = match attribute {
+            Attribute::Claim(name) => self.claims()?.get(name)?.into_owned().into_bytes().into(),
+            Attribute::Cookie(_) | Attribute::Header(_) | Attribute::Query(_) => {
+                repeated::only(self.repeated(attribute)?)?
+            }
+            Attribute::Given(name) => request.attribute(name)?.as_bytes().into(),
+            Attribute::Host => plain_host(request.host()).into_bytes().into(),
+            Attribute::Method => plain_method(request.method()),
+            Attribute::Path => self.path.as_str().as_bytes().into(),
+            Attribute::Segment(number) => self.path.segments().nth(number - 1)?.as_bytes().into(),
+            Attribute::Named(name) => within?.capture(self, name)?.as_bytes().to_vec().into(),
+            Attribute::Tier => {
+                self.identify.tiers.names.get(self.tier())?.as_bytes().to_vec().into()
+            }
+            Attribute::Ip => self.client()?.to_string().into_bytes().into(),
+            Attribute::Fingerprint | Attribute::Identity(_) => return self.joined(attribute),
+        };
+        (!value.is_empty()).then_some(value)
+    }
+
+    /// What several attributes are together, for a text of them.
+    fn joined(&self, attribute: &Attribute) -> Option<Cow<'_, [u8]>> {
+        let mut parts = Parts::new();
+        if !self.push(attribute, None, &mut parts) {
+            return None;
+        }
+        if let [Part { value: Value::Bytes(bytes), .. }] = &parts[..] {
+            return Some(bytes.to_vec().into());
+        }
+        let texts: Vec<String> = parts.iter().map(|part| part.value.to_string()).collect();
+        Some(texts.join(" ").into_bytes().into())
+    }
+
+    /// The claims of the request's token, if it has one that can be believed.
+    fn claims(&self) -> Option<&Claims> {
+        self.claims.get_or_init(|| self.look_for_claims()).as_ref()
+    }
+
+    fn look_for_claims(&self) -> Option<Claims> {
+        let token = repeated::only(self.tokens())?;
+        self.claims_of(&token)
+    }
+
+    fn claims_of(&self, token: &[u8]) -> Option<Claims> {
+        self.identify.tokens.as_ref()?.claims(without_scheme(token), self.now).ok()
+    }
+
+    /// What was sent where the token is looked for.
+    fn tokens(&self) -> Values<'_> {
+        let token_in = self.identify.token_in.as_ref().filter(|_| self.identify.tokens.is_some());
+        token_in.and_then(|attribute| self.repeated(attribute)).unwrap_or_default()
+    }
+
+    /// A claim of each token, where several were sent; `None` where there is one or none.
+    fn claims_of_each(&self, name: &str) -> Option<Values<'_>> {
+        let mut tokens = self.tokens();
+        tokens.sort_unstable();
+        tokens.dedup();
+        if tokens.len() < 2 {
+            return None;
+        }
+        let claim = |token: &Cow<'_, [u8]>| {
+            let claims = self.claims_of(token)?;
+            Some(Cow::Owned(claims.get(name)?.into_owned().into_bytes()))
+        };
+        Some(tokens.iter().take(TOKENS_MAX).filter_map(claim).collect())
+    }
+}
+
+/// Of so many tokens in one request the signatures are checked: that is work, and nobody needs two.
+const TOKENS_MAX: usize = 4;
+
+/// A token without the word in front of it.
+fn without_scheme(token: &[u8]) -> &[u8] {
+    const SCHEME: &[u8] = b"bearer ";
+    match token.split_at_checked(SCHEME.len()) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(SCHEME) => rest.trim_ascii(),
+        _ => token,
+    }
+}
