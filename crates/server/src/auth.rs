@@ -1,4 +1,5 @@
-//! Who may do what: everybody may check unless tokens are asked for; few may administer.
+//! Who may do what: everybody may check unless tokens are asked for; administration always takes a
+//! proof. An address is none: behind a proxy, everybody comes from this machine.
 //!
 //! Tokens are compared by their digests, with all that are known, in constant time: how long it
 //! takes says nothing about how much of a guess was right.
@@ -10,6 +11,7 @@ use std::path::Path;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
 
+use crate::desk::Id;
 use crate::limits;
 
 /// What somebody may do.
@@ -30,7 +32,8 @@ pub struct Tokens(Vec<([u8; 32], Role)>);
 pub(crate) struct Visitor {
     /// From where.
     pub(crate) peer: IpAddr,
-    /// What their client certificate is good for.
+    /// What the connection itself proves: by a client certificate, or since it is on the
+    /// administrators' socket.
     pub(crate) certified: Option<Role>,
 }
 
@@ -38,6 +41,10 @@ pub(crate) struct Visitor {
 #[derive(Debug, Default)]
 pub struct Guard {
     tokens: Tokens,
+    /// Whether it takes a proof to check.
+    asks: bool,
+    /// Names of this server by which it may be administered.
+    names: Vec<String>,
 }
 
 impl Role {
@@ -104,12 +111,39 @@ impl Tokens {
 impl Guard {
     /// Asks for one of these tokens, or for a client certificate.
     pub fn with_tokens(tokens: Tokens) -> Guard {
-        Guard { tokens }
+        Guard { tokens, asks: true, names: Vec::new() }
     }
 
-    /// Whether it asks for tokens at all.
+    /// Lets everybody check. Administration takes the token that it gives: another one each time.
+    pub fn with_own_token() -> (Guard, String) {
+        let token = Id::random().to_string();
+        let tokens = Tokens(vec![(fingerprint(token.as_bytes()), Role::Admin)]);
+        (Guard { tokens, ..Guard::default() }, token)
+    }
+
+    /// Lets the server be administered by these names, besides by its addresses and as `localhost`.
+    #[must_use]
+    pub fn known_as(mut self, names: Vec<String>) -> Guard {
+        self.names = names;
+        self
+    }
+
+    /// Whether it takes a proof to check.
     pub fn asks(&self) -> bool {
+        self.asks
+    }
+
+    /// Whether there is any token to show.
+    pub(crate) fn knows_tokens(&self) -> bool {
         !self.tokens.0.is_empty()
+    }
+
+    /// Whether a host is this server for sure: a name that somebody else chose may lead here, too.
+    pub(crate) fn is_known_as(&self, host: &str) -> bool {
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let is_address = address.unwrap_or(host).parse::<IpAddr>().is_ok();
+        let mut names = self.names.iter().map(String::as_str).chain(["localhost"]);
+        is_address || names.any(|name| name.eq_ignore_ascii_case(host))
     }
 
     /// What a token is good for.
@@ -119,12 +153,11 @@ impl Guard {
 
     /// What a visitor may do who shows `token`, or none.
     ///
-    /// Without tokens everybody may check, and who comes from this machine may administer; but who
-    /// has a certificate is what that says.
+    /// Where no proof is asked for everybody may check; but who has a certificate is what that
+    /// says.
     pub(crate) fn role(&self, visitor: Visitor, token: Option<&[u8]>) -> Option<Role> {
         let by_token = token.and_then(|token| self.tokens.role(token));
-        let unasked = if visitor.peer.is_loopback() { Role::Admin } else { Role::Check };
-        let by_default = (!self.asks() && visitor.certified.is_none()).then_some(unasked);
+        let by_default = (!self.asks && visitor.certified.is_none()).then_some(Role::Check);
         by_token.max(visitor.certified).max(by_default)
     }
 }
@@ -236,13 +269,36 @@ mod tests {
     }
 
     #[test]
-    fn without_tokens_only_this_machine_administers() {
+    fn an_address_is_no_proof() {
         let guard = Guard::default();
-        assert_eq!(guard.role(visitor("127.0.0.1", None), None), Some(Role::Admin));
-        assert_eq!(guard.role(visitor("::1", None), None), Some(Role::Admin));
-        assert_eq!(guard.role(visitor("192.0.2.1", None), None), Some(Role::Check));
-        let certified = visitor("127.0.0.1", Some(Role::Check));
-        assert_eq!(guard.role(certified, None), Some(Role::Check), "its certificate says so");
+        for address in ["127.0.0.1", "::1", "192.0.2.1"] {
+            assert_eq!(guard.role(visitor(address, None), None), Some(Role::Check), "{address}");
+        }
+        let socket = visitor("127.0.0.1", Some(Role::Admin));
+        assert_eq!(guard.role(socket, None), Some(Role::Admin));
+    }
+
+    #[test]
+    fn its_own_token_administers_and_nobody_needs_it_to_check() {
+        let (guard, token) = Guard::with_own_token();
+        let anybody = visitor("192.0.2.1", None);
+        assert_eq!(guard.role(anybody, None), Some(Role::Check));
+        assert_eq!(guard.role(anybody, Some(b"0123456789abcdef")), Some(Role::Check));
+        assert_eq!(guard.role(anybody, Some(token.as_bytes())), Some(Role::Admin));
+        let (_, another) = Guard::with_own_token();
+        assert_ne!(token, another);
+    }
+
+    #[test]
+    fn a_server_is_known_by_addresses_and_by_names_that_were_said() {
+        let guard = Guard::default().known_as(vec!["tidegate.internal".to_owned()]);
+        for known in ["127.0.0.1", "[::1]", "10.0.0.1", "LocalHost", "Tidegate.internal"] {
+            assert!(guard.is_known_as(known), "{known}");
+        }
+        for unknown in ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example"] {
+            assert!(!guard.is_known_as(unknown), "{unknown}");
+        }
+        assert!(!Guard::default().is_known_as("tidegate.internal"));
     }
 
     #[test]

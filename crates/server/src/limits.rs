@@ -11,6 +11,10 @@ use std::time::Duration;
 /// files, as far as the system lets it.
 pub(crate) const CONNECTIONS_MAX: usize = 20_000;
 
+/// Connections to the administrators' socket at a time: who can open it is trusted, and a script
+/// that forgets to close them is not.
+pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 64;
+
 /// Connections that are in the middle of a TLS handshake: these cost processor time before anybody
 /// knows who is there.
 pub(crate) const HANDSHAKES_MAX: usize = 256;

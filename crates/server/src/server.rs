@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::desk::Desk;
 use crate::http::HttpDoor;
 use crate::limits;
-use crate::listen::{self, Door, Listening};
+use crate::listen::{self, Door, Listening, Local};
 use crate::resp::RespDoor;
 use crate::rls::{EnvoyConfig, EnvoyConfigError, RateLimits, RlsDoor};
 use crate::settings::{Bounds, Settings};
@@ -39,6 +39,7 @@ struct Bound {
     http: Option<TcpListener>,
     grpc: Option<TcpListener>,
     resp: Option<TcpListener>,
+    admin: Option<Local>,
 }
 
 /// Where the doors are, once they are bound.
@@ -66,10 +67,12 @@ impl Server {
     pub fn bind(gate: Gate, mut settings: Settings) -> Result<Server, ServeError> {
         let tls = settings.tls.take().map(Tls::new).transpose().map_err(ServeError::Tls)?;
         let bind = |address: Option<SocketAddr>| address.map(listen::bind).transpose();
+        let local = settings.admin.as_deref().map(Local::bind);
         let bound = Bound {
             http: bind(settings.http).map_err(ServeError::Bind)?,
             grpc: bind(settings.grpc).map_err(ServeError::Bind)?,
             resp: bind(settings.resp).map_err(ServeError::Bind)?,
+            admin: local.transpose().map_err(ServeError::Bind)?,
         };
         let (folder, without) = (settings.envoy_config.as_ref(), settings.rls.without_store);
         let envoy = folder.map(|folder| EnvoyConfig::open(&gate, folder, without));
@@ -84,7 +87,7 @@ impl Server {
     /// Where the doors are.
     pub fn addresses(&self) -> Addresses {
         let address = |listener: &Option<TcpListener>| listener.as_ref()?.local_addr().ok();
-        let Bound { http, grpc, resp } = &self.bound;
+        let Bound { http, grpc, resp, .. } = &self.bound;
         Addresses { http: address(http), grpc: address(grpc), resp: address(resp) }
     }
 
@@ -103,7 +106,11 @@ impl Server {
         let mut doors = Doors { open: JoinSet::new(), tls, asked, drain, bounds };
         // Before they open: who comes first finds it so.
         desk.set_ready(true);
-        doors.open(bound.http, HttpDoor::new(Arc::clone(&desk), Some(json(limits))));
+        let http = HttpDoor::new(Arc::clone(&desk), Some(json(limits)));
+        if let Some(local) = bound.admin {
+            doors.open.spawn(listen::administer(local, http.clone(), doors.asked.clone(), drain));
+        }
+        doors.open(bound.http, http);
         doors.open(bound.grpc, grpc.clone());
         doors.open(bound.resp, RespDoor::new(Arc::clone(&desk)));
         stop.await;

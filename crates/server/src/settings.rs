@@ -23,6 +23,8 @@ pub struct Settings {
     pub grpc: Option<SocketAddr>,
     /// Where the Redis protocol is spoken.
     pub resp: Option<SocketAddr>,
+    /// The administrators' socket: a file that only the server's own user can open.
+    pub admin: Option<PathBuf>,
     /// Certificates, for all doors.
     pub tls: Option<TlsFiles>,
     /// Who may do what.
@@ -83,6 +85,7 @@ impl Default for Settings {
             http: None,
             grpc: None,
             resp: None,
+            admin: None,
             tls: None,
             guard: Guard::default(),
             manual: None,

@@ -26,6 +26,8 @@ rules:
   - { name: watched, key: client, limit: 1/min, shadow: true }
 ";
 
+const JSON: (&str, &str) = ("content-type", "application/json");
+
 fn verdict(answer: &(u16, Value)) -> &str {
     assert_eq!(answer.0, 200, "{}", answer.1);
     answer.1["verdict"].as_str().expect("a verdict")
@@ -66,7 +68,8 @@ fn a_batch_has_one_answer_each() {
 /// `POST`s a check as most clients do, with other fields if they are given.
 fn checking(fields: &str, body: &str) -> String {
     let length = body.len();
-    format!("POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n{fields}\r\n{body}")
+    let head = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-type: application/json";
+    format!("{head}\r\ncontent-length: {length}\r\n{fields}\r\n{body}")
 }
 
 #[test]
@@ -76,7 +79,7 @@ fn checks_are_answered_alike_whoever_reads_them() {
     for body in ["{}", r#"{"cost":2,"headers":{"a":["b","c"]}}"#, "{", r#"{"cost":-1}"#, "{}"] {
         let [quickly, slowly] = [("accept", "*/*"), ("upgrade", "none")].map(|field| {
             let at = usize::from(field.0 == "upgrade");
-            let told = talks[at].send("POST", "/v1/check", &[field], body.as_bytes());
+            let told = talks[at].send("POST", "/v1/check", &[JSON, field], body.as_bytes());
             told.expect("an answer")
         });
         assert_eq!((quickly.status, quickly.text()), (slowly.status, slowly.text()));
@@ -233,7 +236,7 @@ fn a_reset_makes_fresh() {
     let body = r#"{"ip":"192.0.2.1","cost":3}"#;
     assert_eq!(verdict(&world.post("/v1/check", body)), "allow");
     assert_eq!(verdict(&world.post("/v1/check", body)), "deny");
-    let reset = world.post("/v1/reset", r#"{"ip":"192.0.2.1","rule":"per-client"}"#);
+    let reset = world.administer("/v1/reset", r#"{"ip":"192.0.2.1","rule":"per-client"}"#);
     assert_eq!(reset, (200, json!({ "reset": ["per-client"] })));
     assert_eq!(verdict(&world.post("/v1/check", body)), "allow");
 }
@@ -326,11 +329,11 @@ fn what_cannot_be_read_is_told_why() {
 #[test]
 fn a_manual_clock_is_moved_over_the_wire() {
     let world = World::new(POLICY);
-    let moved = world.post("/v1/clock", r#"{"advance_us":1500000}"#);
+    let moved = world.administer("/v1/clock", r#"{"advance_us":1500000}"#);
     assert_eq!(moved, (200, json!({ "now_us": 1_500_000, "manual": true })));
-    assert_eq!(world.post("/v1/clock", r#"{"advance_us":99999999999999}"#).0, 400);
+    assert_eq!(world.administer("/v1/clock", r#"{"advance_us":99999999999999}"#).0, 400);
     let system = World::with(POLICY, |settings| settings.manual = None);
-    assert_eq!(system.post("/v1/clock", r#"{"advance_us":1}"#).0, 409);
+    assert_eq!(system.administer("/v1/clock", r#"{"advance_us":1}"#).0, 409);
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl Stand {
     }
 
     /// The same with what is counted in a Redis.
-    fn on_redis(redis: &Redis) -> Stand {
+    fn on_redis(redis: &Redis, guard: Guard) -> Stand {
         let runtime = Runtime::new().expect("a runtime");
         let clock = Arc::new(ManualClock::new()) as Arc<dyn Clock>;
         let address = tidegate_redis::Settings::from_url(&redis.url()).expect("a good address");
@@ -48,7 +48,7 @@ impl Stand {
         let store = runtime.block_on(store.judged_by(Arc::clone(&clock)).connect());
         let fleet = Fleet::new(store.expect("Redis is there"));
         let gate = Gate::builder().text(POLICY).fleet(fleet).clock(clock).open();
-        Stand::on(runtime, gate.expect("a good policy"), Guard::default())
+        Stand::on(runtime, gate.expect("a good policy"), guard)
     }
 
     fn on(runtime: Runtime, gate: Gate, guard: Guard) -> Stand {
@@ -135,13 +135,17 @@ fn redis_cli_throttles() {
 
 #[test]
 fn redis_cli_checks_by_the_policy() {
-    let stand = Stand::new(Guard::default());
+    let (guard, token) = Guard::with_own_token();
+    let stand = Stand::new(guard);
     let check = ["-3", "--json", "TIDEGATE.CHECK", "ATTRIBUTE", "user", "ada"];
     let told: serde_json::Value = serde_json::from_str(&stand.cli(&check)).expect("it is JSON");
     assert_eq!((&told["verdict"], &told["remaining"]), (&"allow".into(), &1.into()));
     assert_eq!(told["rules"][0]["name"], "per-user");
     assert_eq!(told["rules"][0]["shadow"], false);
-    assert_eq!(stand.cli(&["TIDEGATE.RESET", "ATTRIBUTE", "user", "ada"]), "per-user");
+    let reset = ["TIDEGATE.RESET", "ATTRIBUTE", "user", "ada"];
+    assert!(stand.cli(&reset).starts_with("NOPERM"), "nobody knows who asks");
+    let shown = ["-a", &*token, "--no-auth-warning"];
+    assert_eq!(stand.cli(&[&shown[..], &reset].concat()), "per-user");
 }
 
 #[test]
@@ -202,7 +206,8 @@ fn a_restart_answers_what_was_asked_before_it() {
 #[test]
 fn with_redis_behind_it_a_pipeline_is_answered_in_order() {
     let redis = Redis::start().expect("redis-server is installed");
-    let mut stand = Stand::on_redis(&redis);
+    let (guard, token) = Guard::with_own_token();
+    let mut stand = Stand::on_redis(&redis, guard);
     let mut stream = std::net::TcpStream::connect(stand.at).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
     let mut replies = BufReader::new(stream.try_clone().expect("a handle")).lines();
@@ -210,7 +215,7 @@ fn with_redis_behind_it_a_pipeline_is_answered_in_order() {
         replies.by_ref().take(lines).map(|line| line.expect("in time")).collect()
     };
     // Looks see what was taken before them, whatever is asked of Redis at the same time.
-    let mut pipeline = String::new();
+    let mut pipeline = format!("AUTH {token}\r\n");
     for number in 0..200 {
         let key = number % 2;
         write!(pipeline, "CL.THROTTLE key:{key} 999 1 60\r\nECHO {number}\r\n").unwrap();
@@ -218,6 +223,7 @@ fn with_redis_behind_it_a_pipeline_is_answered_in_order() {
     pipeline += "CL.THROTTLE key:0 999 1 60 0\r\nTIDEGATE.CHECK ATTRIBUTE user ada\r\n";
     pipeline += "TIDEGATE.PEEK ATTRIBUTE user ada\r\nTIDEGATE.RESET ATTRIBUTE user ada\r\nPING\r\n";
     stream.write_all(pipeline.as_bytes()).expect("it listens");
+    assert_eq!(next(1), ["+OK"]);
     let mut left = [Vec::new(), Vec::new()];
     for number in 0..200 {
         let decided = next(6);

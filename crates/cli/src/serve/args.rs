@@ -100,6 +100,15 @@ pub(crate) struct Args {
     #[arg(requires = "tls_clients")]
     pub(super) tls_admins: Vec<String>,
 
+    /// A socket for administrators that only this user can open, such as /run/tidegate.sock, or
+    /// `off`
+    #[arg(long, value_name = "PATH", env = "TIDEGATE_ADMIN", default_value = "off")]
+    pub(super) admin: PathBuf,
+
+    /// A name that administrators call this server by, besides its addresses; several with commas
+    #[arg(long, value_name = "NAME", env = "TIDEGATE_ADMIN_NAMES", value_delimiter = ',')]
+    pub(super) admin_names: Vec<String>,
+
     /// A file with lines such as `check TOKEN` and `admin TOKEN`: callers must show one
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE")]
     pub(super) token_file: Option<PathBuf>,
@@ -189,6 +198,17 @@ pub(crate) enum LogLevel {
 }
 
 impl Args {
+    /// The administrators' socket, if there is to be one.
+    pub(super) fn admin(&self) -> Option<PathBuf> {
+        Some(self.admin.clone()).filter(|path| path.as_os_str() != "off")
+    }
+
+    /// Whether it is only tried out: nobody has said by what to decide, nor who administers.
+    pub(super) fn is_sample(&self) -> bool {
+        let policy = self.policy.as_ref().or(self.envoy_config.as_ref());
+        policy.or(self.token_file.as_ref()).or(self.tls_clients.as_ref()).is_none()
+    }
+
     /// What Envoy is told beside the decision.
     pub(super) fn rls(&self) -> RlsSettings {
         RlsSettings {

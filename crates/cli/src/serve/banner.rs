@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tidegate_server::Addresses;
 
 /// Where the doors are, and a command to try for each.
-pub(super) fn banner(at: Addresses, policy: &str, store: &str) -> String {
+pub(super) fn banner(at: Addresses, policy: &str, store: &str, own_token: Option<&str>) -> String {
     let mut text = format!("tidegate is ready: policy {policy}, states in {store}\n");
     let place = |at: Option<SocketAddr>| at.map_or("off".to_owned(), |at| at.to_string());
     let doors = [("http", at.http), ("grpc", at.grpc), ("resp", at.resp)];
@@ -19,6 +19,13 @@ pub(super) fn banner(at: Addresses, policy: &str, store: &str) -> String {
             text,
             "  curl --json '{{\"path\":\"/search\",\"ip\":\"192.0.2.1\"}}' http://{at}/v1/check"
         );
+        if let Some(token) = own_token {
+            let _ = writeln!(
+                text,
+                "  curl --json '{{\"path\":\"/search\",\"ip\":\"192.0.2.1\"}}' \\\n    \
+                 -H 'authorization: Bearer {token}' http://{at}/v1/reset"
+            );
+        }
     }
     if let Some(at) = at.resp {
         let _ = writeln!(
@@ -78,9 +85,16 @@ mod tests {
 
     #[test]
     fn a_closed_door_is_not_to_be_tried() {
-        let text = banner(at("127.0.0.1:1"), "sample", "memory");
+        let text = banner(at("127.0.0.1:1"), "sample", "memory", None);
         assert!(text.contains("http://127.0.0.1:1/v1/check"));
         assert!(text.contains("redis-cli -h 127.0.0.1 -p 2 "));
         assert!(text.contains("grpc  off") && !text.contains("grpcurl"));
+        assert!(!text.contains("Bearer"));
+    }
+
+    #[test]
+    fn a_token_of_its_own_is_shown_with_what_it_is_for() {
+        let text = banner(at("127.0.0.1:1"), "sample", "memory", Some("0123"));
+        assert!(text.contains("Bearer 0123' http://127.0.0.1:1/v1/reset"), "{text}");
     }
 }

@@ -93,14 +93,15 @@ async fn serve(args: &Args) -> Result<Ended> {
     let _hangup = signal(SignalKind::hangup())?;
     let manual = (args.clock == ClockKind::Manual).then(|| Arc::new(ManualClock::new()));
     let gate = gate(args, manual.clone()).await?;
-    let tokens = args.token_file.as_deref().map(Tokens::from_file).transpose()?;
-    let has_guard = tokens.is_some() || args.tls_clients.is_some();
+    let (guard, own_token) = guard(args)?;
+    let has_guard = args.token_file.is_some() || args.tls_clients.is_some();
     let settings = Settings {
         http: args.http.0,
         grpc: args.grpc.0,
         resp: args.resp.0,
         tls: tls(args),
-        guard: tokens.map(Guard::with_tokens).unwrap_or_default(),
+        admin: args.admin(),
+        guard,
         manual,
         policy: args.policy.clone(),
         envoy_config: args.envoy_config.clone(),
@@ -127,8 +128,23 @@ async fn serve(args: &Args) -> Result<Ended> {
     let policy = args.policy.as_ref().map_or("sample".into(), |path| path.to_string_lossy());
     let store = if args.store == "memory" { "this process" } else { "Redis" };
     // Whoever started it may have stopped reading.
-    let _ = std::io::stdout().write_all(banner::banner(at, &policy, store).as_bytes());
+    let text = banner::banner(at, &policy, store, own_token.as_deref());
+    let _ = std::io::stdout().write_all(text.as_bytes());
     Ok(server.run(asked_to_stop()?).await?)
+}
+
+/// Who may do what, and the token that a server has of its own while it is only tried out.
+fn guard(args: &Args) -> Result<(Guard, Option<String>)> {
+    let tokens = args.token_file.as_deref().map(Tokens::from_file).transpose()?;
+    let (guard, own_token) = match tokens {
+        Some(tokens) => (Guard::with_tokens(tokens), None),
+        None if args.is_sample() => {
+            let (guard, token) = Guard::with_own_token();
+            (guard, Some(token))
+        }
+        None => (Guard::default(), None),
+    };
+    Ok((guard.known_as(args.admin_names.clone()), own_token))
 }
 
 /// Reads the host's pressure once a second, for as long as it runs.

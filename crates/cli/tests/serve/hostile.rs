@@ -12,6 +12,8 @@ use crate::stand::{Door, SOON, Talk, Tidegate, connected, policy};
 /// The most memory that the process has, whatever happens.
 const MEMORY_MAX: u64 = 256 << 20;
 
+const JSON: &str = "content-type: application/json\r\n";
+
 /// A server that is attacked.
 pub(crate) struct Attacked(pub(crate) Tidegate);
 
@@ -91,7 +93,7 @@ fn giant_requests_are_refused() {
     let http = server.0.http;
     let status = |head: &str, body: &[u8]| {
         let request =
-            format!("POST /v1/check HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{head}\r\n");
+            format!("POST /v1/check HTTP/1.1\r\nhost: a\r\n{JSON}connection: close\r\n{head}\r\n");
         let said = throw(http, &[request.as_bytes(), body].concat());
         String::from_utf8_lossy(said.get(9..12).unwrap_or_default()).into_owned()
     };

@@ -1,6 +1,7 @@
 //! The HTTP door against its own description, by a program that reads it and tries everything.
 
 use std::fs;
+use std::path::Path;
 
 use tidegate_testbed::Program;
 
@@ -25,13 +26,20 @@ fn the_http_door_is_as_its_description_says() {
         println!("skipped: schemathesis is not installed; see `cargo xtask servers`");
         return;
     }
-    let server = Tidegate::start(&policy(1_000), &["--clock", "manual"]).unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openapi");
+    fs::create_dir_all(&folder).unwrap();
+    let tokens = folder.join("tokens");
+    fs::write(&tokens, "admin fedcba9876543210\n").unwrap();
+    let tokens = tokens.to_str().unwrap();
+    let flags = ["--clock", "manual", "--token-file", tokens];
+    let server = Tidegate::start(&policy(1_000), &flags).unwrap();
     let url = format!("http://127.0.0.1:{}/openapi.json", server.http);
     let settings = server.daemon.folder().join("schemathesis.toml");
     fs::write(&settings, SETTINGS).unwrap();
     let mut command = Program::Schemathesis.command().unwrap();
     command.arg("--config-file").arg(settings);
     command.args(["run", &url, "--max-examples", "12", "--seed", "1"]);
+    command.args(["--header", "Authorization: Bearer fedcba9876543210"]);
     command.args(["--max-time", "20", "--no-color", "--workers", "1"]);
     // It keeps what it has found before in the folder that it runs in.
     command.current_dir(server.daemon.folder());

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use tidegate_testbed::{Daemon, Http, Ready};
 
-use crate::stand::{Tidegate, command, local};
+use crate::stand::{JSON, Tidegate, command, local};
 
 /// Starts with what is said, and tells what can be seen of it.
 fn seen(say: impl FnOnce(&mut Command, &[(&str, String)], &std::path::Path)) -> Vec<String> {
@@ -32,8 +33,8 @@ fn seen(say: impl FnOnce(&mut Command, &[(&str, String)], &std::path::Path)) -> 
     let mut http = Http::connect(port).unwrap();
     let token = [("x-tidegate-token", "0123456789abcdef")];
     let mut told = vec![
-        http.send("POST", "/v1/check", &[], b"{}").unwrap().status.to_string(),
-        http.send("POST", "/v1/check", &token, b"{}").unwrap().text(),
+        http.send("POST", "/v1/check", &JSON, b"{}").unwrap().status.to_string(),
+        http.send("POST", "/v1/check", &[JSON[0], token[0]], b"{}").unwrap().text(),
         http.send("GET", "/v1/clock", &token, b"").unwrap().text(),
     ];
     let log = daemon.log();
@@ -118,6 +119,7 @@ fn what_is_wrong_is_told_with_a_way_out() {
         &["no.pem", "holds no certificate"],
     );
     refused(&["--envoy-config", "missing"], &["missing"]);
+    refused(&["--admin", "wrong.toml"], &["wrong.toml", "no socket", "another path"]);
     refused(&["--store", "redis:/nowhere"], &["the URL has no `://`, for example"]);
     refused(&["--store", "redis://127.0.0.1:1", "--clock", "manual"], &["--clock manual"]);
 }
@@ -185,13 +187,16 @@ fn a_policy_from_a_pipe_stays_as_it_is() {
     let mut writer = writer.spawn().unwrap();
     let mut command = command();
     command.arg("--policy").arg(&pipe).args(["--http", &local(port), "--grpc", "off"]);
-    command.args(["--resp", "off"]);
+    let socket = builder.folder().join("admin.sock");
+    command.args(["--resp", "off", "--admin"]).arg(&socket);
     let daemon = builder.start(command, Ready::Answers(port, "/readyz".to_owned())).unwrap();
     writer.wait().unwrap();
     let told = Http::post(port, "/v1/check", "{}").unwrap().text();
     assert!(told.contains("\"remaining\":6"), "{told}");
     assert!(daemon.log().contains("the policy is from a pipe"), "{}", daemon.log());
-    assert_eq!(Http::post(port, "/v1/reload", "").unwrap().status, 409);
+    assert_eq!(Http::post(port, "/v1/reload", "").unwrap().status, 403, "anybody may have asked");
+    let mut admin = Http::over(UnixStream::connect(socket).unwrap(), "localhost");
+    assert_eq!(admin.send("POST", "/v1/reload", &[], b"").unwrap().status, 409);
 }
 
 #[test]

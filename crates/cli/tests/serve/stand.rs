@@ -122,7 +122,7 @@ impl Talk {
         match self {
             Talk::Http(http) => {
                 let body = br#"{"attributes":{"door":"http"}}"#;
-                let told = http.send("POST", "/v1/check", &[], body)?;
+                let told = http.send("POST", "/v1/check", &JSON, body)?;
                 anyhow::ensure!(told.status == 200, "{}", told.text());
                 Ok(told.text().contains(r#"{"verdict":"allow""#))
             }
@@ -137,6 +137,8 @@ impl Talk {
         }
     }
 }
+
+pub(crate) const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
 pub(crate) fn connected(port: u16) -> Result<TcpStream> {
     let stream = TcpStream::connect(("127.0.0.1", port))?;

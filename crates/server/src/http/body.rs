@@ -41,7 +41,7 @@ fn too_long() -> Problem {
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, wrong)
 }
 
-/// What a body says, if it is JSON. Without a media type it is taken for that.
+/// What a body says, if it is said to be JSON.
 pub(super) fn read<'b, T: Deserialize<'b>>(
     headers: &http::HeaderMap,
     body: &'b [u8],
@@ -59,13 +59,20 @@ pub(super) fn read_as<'b, T: Deserialize<'b>>(
     media_type: Option<&[u8]>,
     body: &'b [u8],
 ) -> Result<T, Problem> {
-    let media_type = media_type.unwrap_or(b"application/json");
-    let essence = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    if !essence.eq_ignore_ascii_case(b"application/json") {
-        let wrong = "send `content-type: application/json`";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, wrong));
-    }
+    is_json(media_type)?;
     serde_json::from_slice(body)
         .map(|Object(it)| it)
         .map_err(|error| Problem::bad(format!("the body is not what it should be: {error}")))
+}
+
+/// Refuses a body that is not said to be JSON. A web page cannot say that of what it has a browser
+/// send to others, unless these have agreed; and nobody here does.
+pub(super) fn is_json(media_type: Option<&[u8]>) -> Result<(), Problem> {
+    let mut parts = media_type.unwrap_or_default().split(|byte| *byte == b';');
+    let essence = parts.next().unwrap_or_default().trim_ascii();
+    if essence.eq_ignore_ascii_case(b"application/json") {
+        return Ok(());
+    }
+    let wrong = "send `content-type: application/json`";
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, wrong))
 }

@@ -10,6 +10,7 @@ mod forward;
 mod json;
 mod load;
 mod operate;
+mod page;
 mod permit;
 mod quick;
 mod reply;

@@ -38,8 +38,12 @@ pub(super) fn open_api() -> Reply {
     reply::with_type(include_str!("openapi.json"), "application/json")
 }
 
-/// `POST /v1/reload`: puts the policy's file in force as it is now.
-pub(super) async fn reload(desk: &Arc<Desk>) -> Result<Reply, Problem> {
+/// `POST /v1/reload`: puts the policy's file in force as it is now. It takes no body; a form says
+/// of which type one would be.
+pub(super) async fn reload(desk: &Arc<Desk>, headers: &HeaderMap) -> Result<Reply, Problem> {
+    if let media_type @ Some(_) = body::media_type(headers) {
+        body::is_json(media_type)?;
+    }
     // Files are read, which may take a while: not among those who decide.
     let reading = Arc::clone(desk);
     let reloaded = tokio::task::spawn_blocking(move || reading.reload()).await;

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::reply::{self, Problem, Reply};
-use super::{HttpDoor, body, check, forward, load, operate, permit};
+use super::{HttpDoor, body, check, forward, load, operate, page, permit};
 use crate::auth::{Role, Visitor, bearer};
 use crate::metrics::DoorName;
 use crate::trace::{Ending, Outcome, Traced};
@@ -133,6 +133,9 @@ impl HttpDoor {
         let (head, body) = request.into_parts();
         let route = Route::find(&head.method, head.uri.path())?;
         let said = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
+        if route.role() == Some(Role::Admin) {
+            page::refuse(&self.desk.guard, &head)?;
+        }
         self.let_in(route, said(TOKEN_HEADER), said(AUTHORIZATION.as_str()), visitor)?;
         let desk = &*self.desk;
         let body =
@@ -154,12 +157,12 @@ impl HttpDoor {
             Route::ForwardAuth => forward::forwarded(desk, &head, visitor, notes).await,
             Route::AuthRequest => forward::original(desk, &head, visitor, notes).await,
             Route::Reset => check::reset(desk, headers, &body).await,
-            Route::Reload => operate::reload(&self.desk).await,
+            Route::Reload => operate::reload(&self.desk, headers).await,
             Route::Clock => Ok(operate::clock(desk)),
             Route::ClockAdvance => operate::advance(desk, headers, &body),
             Route::Load => Ok(load::look(desk)),
             Route::LoadPush => load::push(desk, headers, &body),
-            Route::Json => self.json(body).await,
+            Route::Json => self.json(headers, body).await,
             Route::Metrics => Ok(operate::metrics(desk)),
             Route::Health => Ok(operate::health()),
             Route::Ready => operate::ready(desk),
@@ -191,12 +194,13 @@ impl HttpDoor {
         let token = if route.is_forwarded() { own } else { own.or_else(usual) };
         match self.desk.guard.role(visitor, token) {
             Some(role) if wanted <= role => Ok(()),
-            Some(_) if self.desk.guard.asks() => {
+            Some(_) if self.desk.guard.knows_tokens() => {
                 Err(Problem::new(StatusCode::FORBIDDEN, "this takes the token of an administrator"))
             }
             Some(_) => Err(Problem::new(
                 StatusCode::FORBIDDEN,
-                "without tokens only this machine administers: start with `--token-file`",
+                "to administer takes a token (`--token-file`), a client's certificate \
+                 (`--tls-admins`) or the socket of `--admin`",
             )),
             None => Err(Problem::new(
                 StatusCode::UNAUTHORIZED,
@@ -205,11 +209,12 @@ impl HttpDoor {
         }
     }
 
-    async fn json(&self, body: Bytes) -> Result<Reply, Problem> {
+    async fn json(&self, headers: &HeaderMap, body: Bytes) -> Result<Reply, Problem> {
         let Some(json) = &self.json else {
             let wrong = "this server was started without Envoy's rate limit service";
             return Err(Problem::new(StatusCode::NOT_FOUND, wrong));
         };
+        body::is_json(body::media_type(headers))?;
         let (status, body) = json(body).await;
         let mut reply = reply::with_type(body, "application/json");
         *reply.status_mut() = status;

@@ -3,7 +3,8 @@
 
 use std::sync::OnceLock;
 
-use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
 use tidegate_gate::Gate;
 
 use super::check::{Call, Wanted};
@@ -19,7 +20,8 @@ rules:
 
 /// The calls that understand these bytes, each with what it would have asked carried out as a look.
 pub fn read_body(bytes: &[u8]) -> Vec<&'static str> {
-    let headers = HeaderMap::new();
+    let json = HeaderValue::from_static("application/json");
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, json)]);
     let mut understood = Vec::new();
     for (name, call) in [("check", Call::Check), ("acquire", Call::Acquire), ("reset", Call::Reset)]
     {

@@ -100,10 +100,10 @@ impl<D: Door> Room<D> {
 }
 
 /// A connection that is counted for as long as it is there.
-struct Seat<'d, D: Door>(&'d D);
+pub(super) struct Seat<'d, D: Door>(&'d D);
 
 impl<'d, D: Door> Seat<'d, D> {
-    fn taken(door: &'d D) -> Seat<'d, D> {
+    pub(super) fn taken(door: &'d D) -> Seat<'d, D> {
         door.connections(1);
         Seat(door)
     }

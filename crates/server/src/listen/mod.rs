@@ -5,6 +5,7 @@
 mod accept;
 mod busy;
 mod idle;
+mod local;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -25,6 +26,7 @@ use crate::tls::{Offer, Tls};
 pub(crate) use self::accept::accept;
 pub(crate) use self::busy::Busy;
 pub(crate) use self::idle::Idle;
+pub(crate) use self::local::{Local, administer};
 
 /// A stream of bytes, encrypted or not.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}

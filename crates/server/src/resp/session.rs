@@ -180,7 +180,7 @@ const HELLO_WITHOUT_ROLE: &str = "NOAUTH HELLO must be called with the client al
                                   RESP protocol version at the same time";
 
 fn role_of(desk: &Desk, token: &[u8]) -> Result<Role, Refused> {
-    if !desk.guard.asks() {
+    if !desk.guard.knows_tokens() {
         let message = "ERR AUTH <password> called without any password configured for the \
                        default user. Are you sure your configuration is correct?";
         return Err(Refused::new(message));

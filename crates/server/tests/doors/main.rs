@@ -5,6 +5,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod administration;
 mod asked;
 mod deadlines;
 mod three_doors;

@@ -23,6 +23,7 @@ use crate::world::{SOON, World, answer, connected};
 
 const POLICY: &str = "rules: [{ name: all, limit: 1000/min }]";
 const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 const HTTP1: &[u8] = b"http/1.1";
 const HTTP2: &[u8] = b"h2";
 
@@ -110,7 +111,7 @@ impl Client {
 }
 
 fn post(http: &mut Http<Secret>, path: &str) -> u16 {
-    http.send("POST", path, &[("content-type", "application/json")], b"{}").unwrap().status
+    http.send("POST", path, &JSON, b"{}").unwrap().status
 }
 
 fn call(grpc: &mut Http2<Secret>) -> Code {
@@ -122,7 +123,7 @@ fn call(grpc: &mut Http2<Secret>) -> Code {
 /// Every door answers a client.
 fn all_answer(client: &Client, world: &World) {
     assert_eq!(post(&mut client.http(world), "/v1/check"), 200);
-    let body = client.http2(world).post("/v1/check", &[], b"{}").unwrap();
+    let body = client.http2(world).post("/v1/check", &JSON, b"{}").unwrap();
     let told: serde_json::Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(told["verdict"], "allow");
     assert_eq!(call(&mut client.grpc(world)), Code::Ok);

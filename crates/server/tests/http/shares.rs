@@ -16,6 +16,8 @@ rules: [{ name: per-tenant, key: attribute:tenant, limit: 5/min }]
 share: [{ name: backend, capacity: 1 in flight, by: attribute:tenant, wait: 20s }]
 ";
 
+const JSON: &str = "content-type: application/json\r\n";
+
 /// What a metric says.
 fn metric(world: &World, name: &str) -> u64 {
     let page = world.get("/metrics").text();
@@ -58,7 +60,7 @@ fn whoever_goes_away_leaves_the_queue_and_is_not_charged() {
     let body = r#"{"attributes":{"tenant":"b"}}"#;
     for call in ["acquire", "check"] {
         let mut caller = TcpStream::connect(("127.0.0.1", world.http())).expect("it listens");
-        let head = format!("POST /v1/{call} HTTP/1.1\r\nhost: a\r\ncontent-length: ");
+        let head = format!("POST /v1/{call} HTTP/1.1\r\nhost: a\r\n{JSON}content-length: ");
         write!(caller, "{head}{}\r\n\r\n{body}", body.len()).expect("it listens");
         wait_for(&world, "tidegate_share_waiting", 1);
         drop(caller);
@@ -77,7 +79,7 @@ fn what_comes_while_somebody_waits_is_answered_after_it() {
     let mut caller = TcpStream::connect(("127.0.0.1", world.http())).expect("it listens");
     caller.set_read_timeout(Some(SOON)).expect("it is open");
     let send = |body: &str| {
-        let head = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: ";
+        let head = format!("POST /v1/check HTTP/1.1\r\nhost: a\r\n{JSON}content-length: ");
         write!(&caller, "{head}{}\r\n\r\n{body}", body.len()).expect("it listens");
     };
     send(r#"{"attributes":{"tenant":"b"}}"#);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_gate::Gate;
-use tidegate_server::{Addresses, Ended, Server, Settings};
+use tidegate_server::{Addresses, Ended, Guard, Server, Settings};
 use tidegate_store::ManualClock;
 use tidegate_testbed::{Http, Http2, HttpAnswer, Resp};
 use tokio::sync::oneshot;
@@ -18,6 +18,8 @@ use tokio::sync::oneshot;
 pub(crate) struct World {
     pub(crate) at: Addresses,
     pub(crate) clock: Arc<ManualClock>,
+    /// Who shows it administers, unless the test says who does.
+    pub(crate) token: String,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Ended>>,
 }
@@ -43,8 +45,9 @@ impl World {
     ) -> World {
         let free: Option<SocketAddr> = Some(([127, 0, 0, 1], 0).into());
         let manual = Some(Arc::clone(&clock));
+        let (guard, token) = Guard::with_own_token();
         let mut settings =
-            Settings { http: free, grpc: free, resp: free, manual, ..Settings::default() };
+            Settings { http: free, grpc: free, resp: free, manual, guard, ..Settings::default() };
         set(&mut settings);
         let (stop, asked) = oneshot::channel();
         let (tell, told) = std::sync::mpsc::channel();
@@ -61,7 +64,7 @@ impl World {
             })
         });
         let at = told.recv().expect("it was bound");
-        World { at, clock, stop: Some(stop), thread: Some(thread) }
+        World { at, clock, token, stop: Some(stop), thread: Some(thread) }
     }
 
     pub(crate) fn http(&self) -> u16 {
@@ -82,6 +85,13 @@ impl World {
     /// Posts JSON; the status and what was answered.
     pub(crate) fn post(&self, path: &str, body: &str) -> (u16, Value) {
         answer(&Http::post(self.http(), path, body).expect("an answer"))
+    }
+
+    /// The same by an administrator.
+    pub(crate) fn administer(&self, path: &str, body: &str) -> (u16, Value) {
+        let headers = [("content-type", "application/json"), ("x-tidegate-token", &*self.token)];
+        let mut http = Http::connect(self.http()).expect("it listens");
+        answer(&http.send("POST", path, &headers, body.as_bytes()).expect("an answer"))
     }
 
     pub(crate) fn get(&self, path: &str) -> HttpAnswer {
