@@ -35,6 +35,15 @@ pub struct GateStats {
 }
 
 impl Gate {
+    /// How the connections to Redis are; nothing where states are kept in this process.
+    #[cfg(feature = "redis")]
+    pub fn store_health(&self) -> Option<tidegate_redis::Health> {
+        match &self.0.store {
+            AnyStore::Fleet(fleet) => Some(fleet.health()),
+            AnyStore::Here(_) => None,
+        }
+    }
+
     /// What it holds, and what it has seen of its store. It goes through all that is kept here: for
     /// a metrics page, not for every request.
     pub fn stats(&self) -> GateStats {

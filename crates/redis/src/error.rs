@@ -25,6 +25,13 @@ pub enum ConnectError {
         /// What the system said.
         reason: String,
     },
+    /// A server answers at the address, and is not the one that it should be.
+    Untrusted {
+        /// Host and port.
+        address: String,
+        /// What is wrong with its certificate.
+        reason: String,
+    },
     /// The server wants a password, or another one.
     Unauthorized {
         /// Host and port.
@@ -82,6 +89,13 @@ pub enum ConnectError {
     },
 }
 
+impl ConnectError {
+    /// Whether time may mend it, without anybody changing what we were told.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, ConnectError::Unreachable { .. } | ConnectError::Loading { .. })
+    }
+}
+
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use ConnectError as E;
@@ -92,6 +106,9 @@ impl fmt::Display for ConnectError {
             }
             E::Unreachable { address, reason } => {
                 write!(f, "nobody answers at `{address}` ({reason}); {CHECK_ADDRESS}")
+            }
+            E::Untrusted { address, reason } => {
+                write!(f, "`{address}` cannot be trusted ({reason}); {CHECK_CERTIFICATE}")
             }
             E::Unauthorized { address, reason } => {
                 write!(f, "`{address}` does not let us in ({reason}); {CHECK_PASSWORD}")
@@ -136,6 +153,9 @@ const EXAMPLES: &str = "`redis://user:password@host:6379/0`, `rediss://host:6379
 const CHECK_ADDRESS: &str = "check host and port, that the server runs and that its `bind` \
     setting lets us reach it; use `rediss://` if it speaks TLS only";
 
+const CHECK_CERTIFICATE: &str = "name the authority that signed its certificate, use the host name \
+    that stands in it, and give a certificate of your own if it asks for one";
+
 const CHECK_PASSWORD: &str = "put user and password into the URL as `redis://user:password@host`, \
     or `redis://:password@host` if it has `requirepass` only";
 
@@ -157,6 +177,7 @@ mod tests {
             (ConnectError::BadUrl { reason: reason() }, "redis+sentinel://"),
             (ConnectError::BadCertificate { reason: reason() }, "PEM"),
             (ConnectError::Unreachable { address: address(), reason: reason() }, "check host"),
+            (ConnectError::Untrusted { address: address(), reason: reason() }, "authority"),
             (ConnectError::Unauthorized { address: address(), reason: reason() }, "password@"),
             (ConnectError::NoPermission { address: address(), reason: reason() }, "ACL SETUSER"),
             (ConnectError::TooOld { address: address(), version: reason() }, "6.2"),

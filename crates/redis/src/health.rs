@@ -22,6 +22,8 @@ pub struct NodeHealth {
     pub role: String,
     /// What to change if the server may evict our keys; an evicted key is a free reset.
     pub eviction_warning: Option<String>,
+    /// Whether there was a connection at all, now or before.
+    pub seen: bool,
     /// How often a connection was made anew after the first.
     pub reconnects: u64,
     /// Why the last connection ended, or the last try failed.
@@ -32,5 +34,10 @@ impl Health {
     /// Whether every server can be reached.
     pub fn is_connected(&self) -> bool {
         !self.nodes.is_empty() && self.nodes.iter().all(|node| node.connected)
+    }
+
+    /// Whether any server was ever reached.
+    pub fn is_seen(&self) -> bool {
+        self.nodes.iter().any(|node| node.seen)
     }
 }

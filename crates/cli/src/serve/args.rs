@@ -66,6 +66,11 @@ pub(crate) struct Args {
     #[arg(value_parser = time)]
     pub(super) store_deadline: Duration,
 
+    /// Does not start while nobody answers at --store. Otherwise the server starts, decides as the
+    /// rules' `on_store_error` says, and takes Redis into use when it is there
+    #[arg(long, env = "TIDEGATE_STORE_REQUIRED")]
+    pub(super) store_required: bool,
+
     /// The most keys that are remembered in this process, of each size of state
     #[arg(long, value_name = "NUMBER", env = "TIDEGATE_KEYS_MAX", default_value_t = 1 << 20)]
     #[arg(value_parser = keys)]

@@ -190,9 +190,20 @@ async fn opened(builder: GateBuilder, args: &Args) -> Result<Result<Gate, OpenEr
     if args.store == "memory" {
         return Ok(builder.memory(MemoryStore::with_keys_max(args.keys_max)).open());
     }
-    let settings = args.store.parse()?;
-    let store = RedisStore::builder(settings).deadline(args.store_deadline).connect().await?;
-    Ok(builder.fleet(Fleet::new(store)).open())
+    let mut store = RedisStore::builder(args.store.parse()?).deadline(args.store_deadline);
+    if args.store_required {
+        store = store.required();
+    }
+    let store = store.connect().await?;
+    if !store.health().is_seen() {
+        tracing::error!(
+            "never seen Redis: rules decide as their `on_store_error` says until it is there; \
+             `--store-required` would have stopped the server"
+        );
+    }
+    // Decisions without Redis are bounded in keys as those of a server without one are.
+    let local = MemoryStore::with_keys_max(args.keys_max);
+    Ok(builder.fleet(Fleet::with_local(store, local)).open())
 }
 
 fn traces(args: &Args) -> Option<TraceSettings> {

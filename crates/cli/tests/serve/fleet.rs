@@ -96,3 +96,43 @@ fn permits_of_a_killed_server_come_back_after_their_lease() {
     let acquires = || post(&other, "/v1/acquire", "{}").1["verdict"] == "allow";
     until(SOON, "its lease is over", acquires).unwrap();
 }
+
+#[test]
+fn a_server_starts_without_redis_says_so_and_takes_it_into_use() {
+    let mut redis = Server::start().unwrap();
+    redis.kill();
+    let closed = "rules: [{ name: a, limit: 5/day, on_store_error: closed, match: { path: /a } }, \
+                  { name: b, limit: 2/day, on_store_error: open, match: { path: /b } }]";
+    let server = on(&redis, closed);
+    let asked = |path: &str| post(&server, "/v1/check", &format!(r#"{{"path":"{path}"}}"#)).1;
+    assert_eq!(asked("/a")["verdict"], "deny");
+    for _ in 0..5 {
+        assert_eq!(asked("/b")["verdict"], "allow");
+    }
+    let ready = || Http::get(server.http, "/readyz").unwrap();
+    assert!(ready().text().contains("Redis was never seen"), "{:?}", ready());
+    assert_eq!(ready().status, 200);
+    assert_eq!(counted(&server, "tidegate_store_never_seen"), 1);
+    assert!(server.daemon.log().contains("never seen Redis"), "{}", server.daemon.log());
+
+    redis.restart().unwrap();
+    until(SOON, "Redis decides", || asked("/a")["verdict"] == "allow").unwrap();
+    assert_eq!(ready().text(), "ready\n");
+    assert_eq!(counted(&server, "tidegate_store_never_seen"), 0);
+    until(SOON, "and refuses", || asked("/b")["verdict"] == "deny").unwrap();
+
+    redis.kill();
+    until(SOON, "it is missed", || ready().text().contains("Redis is away")).unwrap();
+}
+
+#[test]
+fn a_server_that_needs_redis_does_not_start_without() {
+    let mut redis = Server::start().unwrap();
+    redis.kill();
+    let mut command = crate::stand::command();
+    command.args(["--store", &redis.url(), "--store-required", "--http", "127.0.0.1:0"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nobody answers at") && said.contains("check host and port"), "{said}");
+}

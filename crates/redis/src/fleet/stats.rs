@@ -39,6 +39,11 @@ impl Fleet {
         }
     }
 
+    /// How the connections to Redis are.
+    pub fn health(&self) -> Health {
+        self.inner.store.health()
+    }
+
     /// What is kept in this process: what was decided without Redis, and what Redis has not been
     /// told of yet.
     pub fn local_stats(&self) -> MemoryStats {

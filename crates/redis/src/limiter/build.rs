@@ -23,6 +23,7 @@ pub struct FleetLimiterBuilder {
     rules: Vec<Asked>,
     deadline: Option<Duration>,
     local_keys_max: usize,
+    is_required: bool,
 }
 
 /// A rule as it was asked for.
@@ -40,7 +41,12 @@ struct Asked {
 impl FleetLimiterBuilder {
     pub(super) fn new() -> FleetLimiterBuilder {
         let local_keys_max = Fleet::LOCAL_KEYS_MAX;
-        FleetLimiterBuilder { rules: Vec::new(), deadline: None, local_keys_max }
+        FleetLimiterBuilder {
+            rules: Vec::new(),
+            deadline: None,
+            local_keys_max,
+            is_required: false,
+        }
     }
 
     /// A rule that counts each key by itself.
@@ -102,12 +108,22 @@ impl FleetLimiterBuilder {
         self
     }
 
+    /// Fails to connect while nobody answers. Unless set, the limiter begins without Redis, as it
+    /// goes on without it: each rule does as [`FleetLimiterBuilder::without_store`] says.
+    pub fn required(mut self) -> FleetLimiterBuilder {
+        self.is_required = true;
+        self
+    }
+
     /// Connects to `url`, with everything else as it usually is.
     pub async fn connect(self, url: &str) -> Result<FleetLimiter, FleetBuildError> {
         let settings = Settings::from_url(url).map_err(FleetBuildError::Connect)?;
         let mut store = RedisStore::builder(settings);
         if let Some(deadline) = self.deadline {
             store = store.deadline(deadline);
+        }
+        if self.is_required {
+            store = store.required();
         }
         self.store(store.connect().await.map_err(FleetBuildError::Connect)?)
     }

@@ -25,6 +25,7 @@ pub struct Settings {
     pub(crate) tls: Option<TlsSettings>,
     pub(crate) connect_timeout: Duration,
     pub(crate) protocol: Protocol,
+    pub(crate) is_required: bool,
 }
 
 /// Who we are to a server. Never shows the password.
@@ -111,6 +112,17 @@ impl Settings {
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Settings {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// Fails to connect while nobody answers at the address.
+    ///
+    /// Unless set, a store begins without its server, as it goes on without it: each rule decides
+    /// as it says for that case, and the server is taken into use when it is there. A server that
+    /// answers and refuses, or that will not do, is an error either way.
+    #[must_use]
+    pub fn required(mut self) -> Settings {
+        self.is_required = true;
         self
     }
 

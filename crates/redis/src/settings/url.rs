@@ -24,6 +24,7 @@ pub(super) fn parse(url: &str) -> Result<Settings, ConnectError> {
         tls: tls.then(TlsSettings::default),
         connect_timeout: CONNECT_TIMEOUT,
         protocol: Protocol::default(),
+        is_required: false,
     })
 }
 

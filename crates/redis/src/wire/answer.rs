@@ -45,7 +45,9 @@ impl Answer {
             Err(loss @ Loss::Full) => {
                 Answer::Refused(Refusal::NotConnected(loss.to_string().into()))
             }
-            Err(Loss::Ended(why) | Loss::Nonsense(why)) => Answer::Lost(Lost::Disconnected(why)),
+            Err(Loss::Ended(why) | Loss::Nonsense(why) | Loss::Untrusted(why)) => {
+                Answer::Lost(Lost::Disconnected(why))
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! for the whole process.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
@@ -83,10 +84,15 @@ impl Dialer {
         let Some(tls) = &self.tls else {
             return shake_hands(hello, tcp, address).await;
         };
+        let untrusted =
+            |reason: String| ConnectError::Untrusted { address: address.to_string(), reason };
         let name = ServerName::try_from(address.host.clone())
-            .map_err(|error| unreachable(error.to_string()))?;
-        let stream =
-            tls.connect(name, tcp).await.map_err(|error| unreachable(error.to_string()))?;
+            .map_err(|error| untrusted(error.to_string()))?;
+        let stream = tls.connect(name, tcp).await.map_err(|error| match error.kind() {
+            // What the other side said is wrong, and not that it went away.
+            ErrorKind::InvalidData => untrusted(error.to_string()),
+            _ => unreachable(error.to_string()),
+        })?;
         shake_hands(hello, stream, address).await
     }
 

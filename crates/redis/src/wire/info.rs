@@ -141,6 +141,7 @@ pub(super) fn lost(loss: &Loss, address: &Address) -> ConnectError {
     let (address, reason) = (address.to_string(), loss.to_string());
     match loss {
         Loss::Nonsense(_) => ConnectError::Unexpected { address, reason },
+        Loss::Untrusted(_) => ConnectError::Untrusted { address, reason },
         // A server that closes the connection on a question has not understood it, or is gone:
         // the next try will tell.
         Loss::Ended(_) | Loss::Late | Loss::Full => ConnectError::Unreachable { address, reason },

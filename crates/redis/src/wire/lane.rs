@@ -38,6 +38,8 @@ struct Record {
     /// What to tell those who wait in vain.
     refusal: Refusal,
     has_warned: bool,
+    /// Whether the log says that no connection can be made, and why.
+    complaint: Option<Arc<str>>,
 }
 
 impl Lane {
@@ -49,6 +51,7 @@ impl Lane {
             last_error: None,
             refusal: Refusal::NotConnected("not connected yet".into()),
             has_warned: false,
+            complaint: None,
         };
         Lane {
             link: watch::Sender::new(None),
@@ -121,6 +124,9 @@ impl Lane {
         }
         record.address = address;
         record.info = info;
+        if record.complaint.take().is_some() {
+            tracing::info!(server = %record.address, "connected");
+        }
         drop(record);
         self.link.send_replace(Some(link.clone()));
         // It may have ended before it was here to be lost.
@@ -150,7 +156,14 @@ impl Lane {
             ConnectError::OnlyReplica { .. } => Refusal::ReadOnly,
             other => Refusal::NotConnected(other.to_string().into()),
         };
-        self.note(refusal, &error.to_string());
+        let text = error.to_string();
+        self.note(refusal, &text);
+        let mut record = self.record();
+        // Once for each reason, however often it is tried.
+        if record.complaint.as_deref() != Some(&*text) {
+            record.complaint = Some(text.into());
+            tracing::warn!(server = %record.address, %error, "cannot connect, and goes on trying");
+        }
     }
 
     pub(super) fn set_keeper(&self, keeper: Task) {
@@ -167,6 +180,7 @@ impl Lane {
             server: record.info.server.clone(),
             role: record.info.role.clone(),
             eviction_warning: record.info.eviction.clone(),
+            seen: 0 < record.connects,
             reconnects: record.connects.saturating_sub(1),
             last_error: record.last_error.as_deref().map(str::to_owned),
         }

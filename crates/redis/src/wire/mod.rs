@@ -34,7 +34,7 @@ use tidegate_store::{Clock as _, SystemClock};
 use tokio::time::timeout;
 
 use self::batch::{Flight, chase};
-use self::dial::Dialer;
+use self::dial::{Dialer, within};
 use self::info::Wanted;
 use self::keeper::{Way, keep};
 use self::link::Task;
@@ -59,22 +59,25 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Connects for the first time, and checks that the servers will do.
+    /// Connects for the first time, and checks that the servers will do. Where nobody answers yet
+    /// it begins without a connection, unless the settings want one.
     pub(crate) async fn connect(settings: &Settings) -> Result<Wire, ConnectError> {
         let dialer = Dialer::new(settings)?;
+        let is_required = settings.is_required;
         match &settings.topology {
             Topology::Single(address) => {
                 let way = Way { dialer, wanted: Wanted::Primary, sentinels: None };
-                Wire::connect_one(way, address.clone()).await
+                Wire::connect_one(way, address.clone(), is_required).await
             }
             Topology::Sentinel { sentinels, master } => {
                 let address = sentinels[0].clone();
                 let sentinels = Some(Sentinels::new(sentinels.clone(), master.clone()));
-                Wire::connect_one(Way { dialer, wanted: Wanted::Primary, sentinels }, address).await
+                let way = Way { dialer, wanted: Wanted::Primary, sentinels };
+                Wire::connect_one(way, address, is_required).await
             }
             Topology::Cluster(seeds) => {
                 let way = Way { dialer, wanted: Wanted::ClusterNode, sentinels: None };
-                Wire::connect_cluster(way, seeds.clone()).await
+                Wire::connect_cluster(way, seeds.clone(), is_required).await
             }
         }
     }
@@ -85,23 +88,42 @@ impl Wire {
 
     async fn connect_one(
         way: Way,
-        address: crate::settings::Address,
+        address: Address,
+        is_required: bool,
     ) -> Result<Wire, ConnectError> {
         let shared = Shared::new(way, None);
         let lane = shared.first_lane(address);
         match shared.way.connect(lane).await {
             Ok(()) => {}
-            // It will be there in a while, and everything else about it was found to be right.
-            Err(error @ ConnectError::Loading { .. }) => lane.fail(&error),
+            Err(error) if begins_without(&error, is_required) => lane.fail(&error),
             Err(error) => return Err(error),
         }
         keep(lane, &shared.way);
         Ok(Wire::new(Arc::new(shared), None))
     }
 
-    async fn connect_cluster(way: Way, seeds: Vec<Address>) -> Result<Wire, ConnectError> {
+    async fn connect_cluster(
+        way: Way,
+        seeds: Vec<Address>,
+        is_required: bool,
+    ) -> Result<Wire, ConnectError> {
         let shared = Arc::new(Shared::new(way, Some(Slots::new())));
-        cluster::begin(&shared, &seeds).await?;
+        let begun = cluster::begin(&shared, &seeds);
+        let begun = if is_required {
+            begun.await
+        } else {
+            // Whoever can do without is not kept by every seed of a long list.
+            within(shared.way.dialer.timeout() * 3, &seeds[0], begun).await
+        };
+        match begun {
+            Ok(()) => {}
+            Err(error) if begins_without(&error, is_required) => {
+                // All slots are its own until the map is known, and it sends us on.
+                let lane = shared.lane_for(&seeds[0]).map(|number| shared.lane(number));
+                lane.inspect(|lane| lane.fail(&error));
+            }
+            Err(error) => return Err(error),
+        }
         // Of many servers one may always be down; the others need not wait for it longer.
         let _ = timeout(shared.way.dialer.timeout(), async {
             for lane in shared.lanes() {
@@ -167,6 +189,12 @@ impl Wire {
         let nodes = self.shared.lanes().filter(|lane| !lane.is_idle()).map(|lane| lane.health());
         Health { nodes: nodes.collect() }
     }
+}
+
+/// Whether a wire begins without a connection, because of what its first try has found.
+fn begins_without(error: &ConnectError, is_required: bool) -> bool {
+    // A server that loads its data has been found to be right in everything else.
+    matches!(error, ConnectError::Loading { .. }) || (!is_required && error.may_pass())
 }
 
 #[cfg(test)]

@@ -20,12 +20,25 @@ pub(super) fn health() -> Reply {
     reply::with_type("alive\n", "text/plain")
 }
 
-/// `GET /readyz`: whether traffic should be sent here.
+/// `GET /readyz`: whether traffic should be sent here, and by what it is decided.
+///
+/// A server without its Redis is ready: it decides as the policy says for that case, and a balancer
+/// that took all such servers away would leave nobody to decide.
 pub(super) fn ready(desk: &Desk) -> Result<Reply, Problem> {
-    if desk.is_ready() {
-        return Ok(reply::with_type("ready\n", "text/plain"));
+    if !desk.is_ready() {
+        let wrong = "the server is starting or stopping";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, wrong));
     }
-    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is starting or stopping"))
+    let text = match desk.gate.store_health() {
+        Some(health) if !health.is_seen() => {
+            "ready, but Redis was never seen: rules decide as their on_store_error says\n"
+        }
+        Some(health) if !health.is_connected() => {
+            "ready, but Redis is away: rules decide as their on_store_error says\n"
+        }
+        _ => "ready\n",
+    };
+    Ok(reply::with_type(text, "text/plain"))
 }
 
 /// `GET /metrics`, for Prometheus.

@@ -54,6 +54,10 @@ fn write_redis(text: &mut Text, store: &StoreStats) {
     let help = "Servers that are left alone just now, because they failed several times in a row.";
     text.family("tidegate_store_resting", Kind::Gauge, help);
     text.value(&[], store.resting as u64);
+    let help = "Servers of Redis that could not be reached since this process began.";
+    text.family("tidegate_store_never_seen", Kind::Gauge, help);
+    let unseen = store.health.nodes.iter().filter(|node| !node.seen);
+    text.value(&[], unseen.count() as u64);
     let help = "Servers of Redis that may evict our keys, each of which is a free reset.";
     text.family("tidegate_store_evicting", Kind::Gauge, help);
     let evicting = store.health.nodes.iter().filter(|node| node.eviction_warning.is_some());

@@ -246,7 +246,7 @@ impl Flow {
         };
         self.keep(waits, fresh);
         if let Err(error) = outcome {
-            self.end(Loss::Ended(error.to_string().into()));
+            self.end(error.into());
         }
     }
 
@@ -270,7 +270,7 @@ impl Flow {
             let mut room = ReadBuf::new(&mut self.input[self.come.end..]);
             match Pin::new(stream).poll_read(context, &mut room) {
                 Poll::Pending => return,
-                Poll::Ready(Err(error)) => return self.end(Loss::Ended(error.to_string().into())),
+                Poll::Ready(Err(error)) => return self.end(error.into()),
                 Poll::Ready(Ok(())) if room.filled().is_empty() => {
                     return self.end(Loss::Ended("the server has closed it".into()));
                 }

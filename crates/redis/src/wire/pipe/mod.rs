@@ -9,6 +9,7 @@ mod drive;
 mod flow;
 
 use std::fmt;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -31,6 +32,8 @@ pub(super) enum Loss {
     Ended(Arc<str>),
     /// The same: what came was no reply.
     Nonsense(Arc<str>),
+    /// The same: the other side does not trust us, or we it.
+    Untrusted(Arc<str>),
     /// The deadline has passed.
     Late,
     /// Too many calls are under way: this one was not sent.
@@ -126,10 +129,21 @@ impl fmt::Debug for Pipe {
     }
 }
 
+impl From<io::Error> for Loss {
+    fn from(error: io::Error) -> Loss {
+        let why = error.to_string().into();
+        // So does TLS say that the other side has raised an alert.
+        match error.kind() {
+            io::ErrorKind::InvalidData => Loss::Untrusted(why),
+            _ => Loss::Ended(why),
+        }
+    }
+}
+
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Loss::Ended(why) | Loss::Nonsense(why) => f.write_str(why),
+            Loss::Ended(why) | Loss::Nonsense(why) | Loss::Untrusted(why) => f.write_str(why),
             Loss::Late => f.write_str("no answer in time"),
             Loss::Full => f.write_str("too many calls are under way"),
         }

@@ -54,7 +54,7 @@ async fn tls_needs_the_right_authority() -> Outcome {
     assert!(run(&wire, count("k"), LONG).await.is_ok());
     // The system does not know it, and another one has not signed it.
     let error = Wire::connect(&settings(&url)).await.unwrap_err();
-    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+    assert!(matches!(error, ConnectError::Untrusted { .. }), "{error}");
     let other = Certificates::new()?;
     let error = Wire::connect(&settings(&url).ca_certificate_file(other.ca())?).await.unwrap_err();
     assert!(error.to_string().contains("certificate"), "{error}");
@@ -66,7 +66,8 @@ async fn a_server_that_wants_to_know_us_is_shown_our_certificate() -> Outcome {
     let certificates = Certificates::new()?;
     let server = Server::builder().tls(&certificates).setting("tls-auth-clients", "yes").start()?;
     let settings = settings(&server.tls_url().unwrap()).ca_certificate_file(certificates.ca())?;
-    assert!(Wire::connect(&settings).await.is_err());
+    let error = Wire::connect(&settings).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Untrusted { .. }), "{error:?}");
     let client = ClientCertificate {
         certificate: std::fs::read(certificates.client_certificate())?,
         key: std::fs::read(certificates.client_key())?,
@@ -82,7 +83,7 @@ async fn a_server_may_have_an_address_of_the_newer_kind() -> Outcome {
     let url = format!("redis://[::1]:{}", server.port());
     if std::net::TcpListener::bind("[::1]:0").is_err() {
         // A machine that has none: it is said as of any other that cannot be reached.
-        let error = Wire::connect(&settings(&url)).await.unwrap_err();
+        let error = Wire::connect(&settings(&url).required()).await.unwrap_err();
         assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
         return Ok(());
     }
@@ -154,17 +155,18 @@ async fn a_user_needs_no_more_than_we_say() -> Outcome {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_is_not_there_is_named() -> Outcome {
+    let connect = async |url: &str| Wire::connect(&settings(url).required()).await;
     let port = {
         let gone = Server::start()?;
         gone.port()
     };
-    let error = Wire::connect(&settings(&format!("redis://127.0.0.1:{port}"))).await.unwrap_err();
+    let error = connect(&format!("redis://127.0.0.1:{port}")).await.unwrap_err();
     assert!(error.to_string().contains(&format!("`127.0.0.1:{port}`")), "{error}");
-    let error = Wire::connect(&settings("redis://no-such-host.invalid")).await.unwrap_err();
+    let error = connect("redis://no-such-host.invalid").await.unwrap_err();
     assert!(error.to_string().contains("no-such-host.invalid:6379"), "{error}");
     let silent = Server::start()?;
     silent.pause();
-    let hasty = settings(&silent.url()).connect_timeout(Duration::from_millis(50));
+    let hasty = settings(&silent.url()).connect_timeout(Duration::from_millis(50)).required();
     let error = Wire::connect(&hasty).await.unwrap_err();
     assert!(error.to_string().contains("no answer within 50 ms"), "{error}");
     Ok(())
