@@ -109,13 +109,35 @@ fn idle_keys_are_forgotten_by_the_work_of_other_keys() {
         }
         let idle = store.len();
         assert!(50_000 <= idle, "{kind}");
-        let later = NOW.after(Span::from_secs(10));
+        let later = NOW.after(Span::from_secs(60));
         let hot = store.key("hot").unwrap();
         for _ in 0..400_000 {
             store.decide(&rule, hot, later, 0);
             store.decide(&rule, hot, later, 1);
         }
         assert!(store.len() <= 3, "{kind}: {} of {idle} are still there", store.len());
+    }
+}
+
+/// Forgetting is for keys that stay away: what is fresh when it comes back is used where it lies.
+#[test]
+fn keys_that_come_back_fresh_are_not_forgotten_meanwhile() {
+    for kind in Kind::ALL {
+        let store = MemoryStore::with_keys_max(100_000);
+        let quota = Quota::per_second(1_000);
+        let rule = store.rule(Policy::new(kind, quota).unwrap()).unwrap();
+        for round in 0..10 {
+            let now = NOW.after(Span::from_secs(3 * round));
+            for id in 0..30_000 {
+                let (decision, receipt) =
+                    store.decide_with_receipt(&rule, store.key(id).unwrap(), now, 1);
+                assert_eq!((decision.verdict, decision.remaining), (Verdict::Allow, 999), "{kind}");
+                if kind == Kind::Concurrency {
+                    store.refund(&rule, store.key(id).unwrap(), now, receipt.unwrap());
+                }
+            }
+        }
+        assert_eq!((store.len(), store.stats().forgotten), (30_000, 0), "{kind}");
     }
 }
 
@@ -324,8 +346,9 @@ fn a_clock_that_goes_back_behind_the_sweep_never_pays() {
         }
         let earlier = minute.after(Span::from_secs(1));
         store.decide(&rule, key, earlier, 5);
-        // Charged as of the later tick: by then a whole minute's cells, and not twice.
-        assert_eq!(store.peek(&rule, key, later, 0).remaining, 0, "{kind}");
+        // Charged as of the tick by which it was forgotten: a whole minute's cells, and not twice.
+        let forgotten = minute.after(Span::from_secs(150));
+        assert_eq!(store.peek(&rule, key, forgotten, 0).remaining, 0, "{kind}");
     }
 }
 

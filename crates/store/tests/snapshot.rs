@@ -259,13 +259,13 @@ fn what_was_forgotten_before_a_restart_is_not_paid_by_a_clock_set_back() {
         let key = store.key("ada").unwrap();
         store.decide(&rules[0], key, tick(0), 10);
         for _ in 0..5_000 {
-            store.decide(&rules[0], store.key("bob").unwrap(), tick(2_000_000), 1);
+            store.decide(&rules[0], store.key("bob").unwrap(), tick(40_000_000), 1);
         }
         assert_eq!(store.len(), 1, "{kind}: ada was forgotten");
-        let bytes = export(&store, &rules, tick(2_000_000));
+        let bytes = export(&store, &rules, tick(40_000_000));
         let restored = MemoryStore::restore(&mut &bytes[..], 8).unwrap();
-        let after = again(&restored, &rules, tick(2_000_000));
-        for (micros, cost) in [(500_000, 10), (500_000, 1), (2_000_000, 1), (3_000_000, 10)] {
+        let after = again(&restored, &rules, tick(40_000_000));
+        for (micros, cost) in [(500_000, 10), (500_000, 1), (10_000_000, 1), (11_000_000, 10)] {
             let expected = store.decide(&rules[0], key, tick(micros), cost);
             let said = restored.store.decide(&after[0], key, tick(micros), cost);
             assert_eq!(said, expected, "{kind} at {micros}");

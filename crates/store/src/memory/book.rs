@@ -1,12 +1,11 @@
 //! All rules of a store by their ids, and which ids are free.
 
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
 
 use tidegate_core::{Change, Policy, State, Tick};
 
 use super::rule::{Life, Lineage, Rule, RuleId};
-use crate::sync::{PoisonError, RwLock};
+use crate::sync::{Arc, PoisonError, RwLock, Weak};
 
 /// All rules by their ids, those of the past included.
 #[derive(Debug, Default)]
@@ -25,6 +24,8 @@ struct Entry {
     lineage: Weak<Lineage>,
     /// Whether this is what the rule is by now.
     is_present: bool,
+    /// Whether it ever had others that have it as an origin.
+    has_heirs: bool,
 }
 
 /// A rule that is wanted: a new one, or what another becomes.
@@ -114,6 +115,11 @@ impl Book {
         {
             source.add_heir(heir);
         }
+        for id in wanted.besides.iter().map(present).flat_map(|it| it.ids().collect::<Vec<_>>()) {
+            if let Some(entry) = self.entries.get_mut(usize::from(id) - 1) {
+                entry.has_heirs = true;
+            }
+        }
         Some(made)
     }
 
@@ -136,8 +142,9 @@ impl Book {
     /// Whether a rule that has that of `id` as an origin would still owe something for `state`:
     /// then it is not to be forgotten, though its own rule would.
     pub(super) fn is_owed_elsewhere(&self, id: RuleId, state: &State, now: Tick) -> bool {
-        let lineage = self.entry(id).and_then(|entry| entry.lineage.upgrade());
-        let Some(source) = lineage.filter(|lineage| lineage.has_heirs()).map(Lineage::rule) else {
+        // Asked of every state that is forgotten: who has no heirs is not even counted as held.
+        let entry = self.entry(id).filter(|entry| entry.has_heirs);
+        let Some(source) = entry.and_then(|it| it.lineage.upgrade()).map(Lineage::rule) else {
             return false;
         };
         source.heirs().iter().any(|heir| {
@@ -202,8 +209,9 @@ impl Book {
     }
 
     fn write_down(&mut self, rule: &Rule, lineage: &Arc<Lineage>) {
+        let has_heirs = lineage.has_heirs();
         let (life, lineage) = (Arc::downgrade(&rule.life), Arc::downgrade(lineage));
-        let entry = Entry { policy: rule.policy, life, lineage, is_present: true };
+        let entry = Entry { policy: rule.policy, life, lineage, is_present: true, has_heirs };
         match self.entries.get_mut(usize::from(rule.id) - 1) {
             Some(free) => *free = entry,
             None => self.entries.push(entry),

@@ -79,9 +79,9 @@ impl MemoryStore {
             let Said { slot, word, .. } = said[at];
             locked[held[at]].as_mut()?.slots_mut().set_word(slot, word);
         }
-        let mut due = false;
+        let mut due = None;
         for shard in locked.iter_mut().flatten() {
-            due |= shard.counts_call();
+            due = shard.counts_call().or(due);
         }
         // No lock is held any more: whoever is called may ask again.
         drop(locked);
@@ -89,8 +89,8 @@ impl MemoryStore {
             let (Charge { rule, cost, .. }, Said { decision, word, .. }) = (charges[at], said[at]);
             each(decision, Some(rule.policy.receipt_of_word(word, now, *cost)));
         }
-        if due {
-            self.sweep(now);
+        if let Some(index) = due {
+            self.sweep(index, now);
         }
         Some(together)
     }

@@ -17,7 +17,7 @@ impl MemoryStore {
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is good for once")]
     pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) {
         let (at, cost) = (receipt.at(), receipt.cost());
-        self.with_shard(rule, key, |_, shard, present, tag| {
+        self.with_shard(rule, key, |shard, present, tag| {
             for held in self.holders(shard, rule, present, tag) {
                 shard.refund(&held, tag.under(held.id), now, Receipt::new(at, cost));
             }
@@ -30,7 +30,7 @@ impl MemoryStore {
     /// one to give it back by. Nothing if it has lapsed, or if the rule is not one of concurrency.
     pub fn renew(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) -> Option<Receipt> {
         let (at, cost, mut receipt) = (receipt.at(), receipt.cost(), Some(receipt));
-        self.with_shard(rule, key, |_, shard, present, tag| {
+        self.with_shard(rule, key, |shard, present, tag| {
             for held in self.holders(shard, rule, present, tag) {
                 let _ = shard.renew(&held, tag.under(held.id), now, Receipt::new(at, cost));
             }
@@ -49,7 +49,7 @@ impl MemoryStore {
     }
 
     fn forget(&self, rule: &Rule, key: Key) {
-        self.with_shard(rule, key, |_, shard, rule, tag| (shard.forget(rule, tag), None));
+        self.with_shard(rule, key, |shard, rule, tag| (shard.forget(rule, tag), None));
     }
 
     /// The rules that know copies of the permits that a key has under `rule`, which is `present` by

@@ -13,6 +13,8 @@ mod spinning {
     use spin::mutex::{SpinMutex, SpinMutexGuard};
     use spin::relax::RelaxStrategy;
 
+    use crate::sync::wrote;
+
     pub(in super::super) type Guard<'a, T> = SpinMutexGuard<'a, T, Backoff>;
 
     /// A lock around `T`.
@@ -40,13 +42,18 @@ mod spinning {
             Lock(SpinMutex::new(value))
         }
 
+        /// Two writes: when the lock is taken, and when it is given back.
         #[inline]
         pub(in super::super) fn lock(&self) -> Guard<'_, T> {
+            wrote(self);
+            wrote(self);
             self.0.lock()
         }
 
         #[inline]
         pub(in super::super) fn try_lock(&self) -> Option<Guard<'_, T>> {
+            wrote(self);
+            wrote(self);
             self.0.try_lock()
         }
     }

@@ -14,6 +14,7 @@
 mod book;
 mod export;
 mod few;
+mod forget;
 mod later;
 mod lists;
 mod lock;
@@ -31,8 +32,8 @@ mod tag;
 
 use tidegate_core::{Decision, Policy, Receipt, Tick};
 
-use self::book::Book;
-use self::shard::{Outside, Shard};
+use self::book::{Book, read};
+use self::shard::Shard;
 use self::table::Table;
 use self::tag::Tag;
 use crate::key::{Key, KeyTooLong, Keys};
@@ -154,10 +155,9 @@ impl MemoryStore {
         now: Tick,
         cost: u32,
     ) -> (Decision, Option<Receipt>) {
-        self.with_shard(rule, key, |table, shard, rule, tag| {
-            let outside = Outside { book: &self.book, table };
-            let answer = shard.decide(rule, tag, now, cost, outside);
-            (answer, shard.counts_call().then_some(now))
+        self.with_shard(rule, key, |shard, rule, tag| {
+            let answer = shard.decide(rule, tag, now, cost, &self.book);
+            (answer, shard.counts_call().map(|index| (index, now)))
         })
     }
 
@@ -177,8 +177,8 @@ impl MemoryStore {
         let decision = rule.policy.decide_word(word, now, cost);
         let due = shard.counts_call();
         drop(shard);
-        if due {
-            self.sweep(now);
+        if let Some(index) = due {
+            self.sweep(index, now);
         }
         decision
     }
@@ -225,7 +225,7 @@ impl MemoryStore {
 
     /// What [`MemoryStore::decide`] would answer, without charging.
     pub fn peek(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        self.with_shard(rule, key, |_, shard, rule, tag| (shard.peek(rule, tag, now, cost), None))
+        self.with_shard(rule, key, |shard, rule, tag| (shard.peek(rule, tag, now, cost), None))
     }
 
     /// How many keys there may be, of each size.
@@ -256,7 +256,7 @@ impl MemoryStore {
         &self,
         rule: &Rule,
         key: Key,
-        mut work: impl FnMut(&Table, &mut Shard, &Rule, Tag) -> (T, Option<Tick>),
+        mut work: impl FnMut(&mut Shard, &Rule, Tag) -> (T, Option<(usize, Tick)>),
     ) -> T {
         loop {
             let latest = rule.latest();
@@ -269,19 +269,20 @@ impl MemoryStore {
             if rule.is_changed() {
                 continue;
             }
-            let (answer, due) = work(table, &mut shard, rule, place.tag(rule.id));
+            let (answer, due) = work(&mut shard, rule, place.tag(rule.id));
             table.note(place.shard, &shard);
             drop(shard);
-            if let Some(now) = due {
-                self.sweep(now);
+            if let Some((index, now)) = due {
+                self.sweep(index, now);
             }
             return answer;
         }
     }
 
     /// Sweeps a little of every table: one that nobody uses any more forgets as well.
-    fn sweep(&self, now: Tick) {
-        self.tables.iter().for_each(|table| table.sweep(now, &self.book));
+    fn sweep(&self, index: usize, now: Tick) {
+        let book = read(&self.book);
+        self.tables.iter().for_each(|table| table.sweep(index, now, &book));
     }
 }
 
@@ -290,3 +291,6 @@ impl Default for MemoryStore {
         MemoryStore::new()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod lines;

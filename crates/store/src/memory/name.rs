@@ -5,7 +5,6 @@
 //! would lose sight of its past, all of them are, shard by shard; then those ids are free.
 
 use std::ops::DerefMut;
-use std::sync::Arc;
 
 use tidegate_core::{Change, Policy, State, Tick};
 
@@ -14,7 +13,7 @@ use super::book::{Book, Wanted, read};
 use super::rule::{Rule, TooManyRules};
 use super::shard::Shard;
 use super::tag::{Tag, rule_of};
-use crate::sync::{PoisonError, lock};
+use crate::sync::{Arc, PoisonError, lock};
 
 impl MemoryStore {
     /// Keeps states for `policy` from now on, until the rule is dropped.

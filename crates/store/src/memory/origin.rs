@@ -5,17 +5,16 @@
 //! is first asked about, what those know of it is copied. Nothing is walked through, and nobody has
 //! to know which keys there are. Once all that was owed then must be paid, nobody looks any more.
 
-use std::sync::{Arc, Weak};
-
 use tidegate_core::{Policy, State, Tick};
 
 use super::MemoryStore;
 use super::lock::Guard;
 use super::rule::{Lineage, Rule};
-use super::shard::{Outside, Shard};
+use super::shard::Shard;
 use super::table::Place;
 use super::tag::Tag;
 use crate::key::Key;
+use crate::sync::{Arc, Weak};
 
 /// A rule that the keys of another had before.
 #[derive(Clone, Debug)]
@@ -83,12 +82,13 @@ impl MemoryStore {
     pub(super) fn bring_copies(&self, rule: &Rule, key: Key) {
         let table = &self.tables[rule.table];
         let place = table.place(key);
+        let shard = table.lock(place.shard);
         // Not later than now, and enough to stop looking some day.
-        let swept_at = table.swept_at();
+        let (swept_at, known) = (shard.swept_at(), shard.slots().find(place.tag(rule.id).0));
+        drop(shard);
         let open = rule.origins.iter().flat_map(|origins| origins.iter());
         let open: Vec<&Origin> = open.filter(|origin| origin.is_open(swept_at)).collect();
-        let is_known = || table.lock(place.shard).slots().find(place.tag(rule.id).0).is_ok();
-        if open.is_empty() || is_known() {
+        if open.is_empty() || known.is_ok() {
             return;
         }
         let sources: Vec<(&Origin, Rule)> =
@@ -128,13 +128,12 @@ impl MemoryStore {
     }
 
     fn adopt_copy(&self, rule: &Rule, tag: Tag, state: State, shard: &mut Shard) {
-        let table = &self.tables[rule.table];
-        let now = table.swept_at();
+        let now = shard.swept_at();
         if rule.policy.is_fresh(&state, now) {
             return;
         }
         // A list that there is no room for is kept nevertheless: it is owed.
-        let _ = shard.make_room(now, 1, Outside { book: &self.book, table });
+        let _ = shard.make_room(now, 1, &self.book);
         shard.adopt(tag, &rule.policy, state);
     }
 }

@@ -9,7 +9,6 @@ use std::io::Read;
 
 use super::export::HASH_BITS;
 use super::rule::Rule;
-use super::shard::Outside;
 use super::tag::Tag;
 use super::{MemoryStore, Table};
 use crate::key::{Key, Keys};
@@ -56,14 +55,13 @@ impl MemoryStore {
     /// Puts a state where its key will look for it. The store is nobody else's yet.
     fn settle(&self, entry: Entry, rule: &Rule, header: &Header, makes_room: bool) {
         let table = &self.tables[rule.table];
-        let outside = Outside { book: &self.book, table };
         let Entry { hash, is_crowd, state, .. } = entry;
         if !is_crowd {
             let place = table.place(Key::of_hash(hash));
             let mut shard = table.lock(place.shard);
             if makes_room {
                 // A list that there is no room for is kept nevertheless: it is owed.
-                let _ = shard.make_room(header.at, 1, outside);
+                let _ = shard.make_room(header.at, 1, &self.book);
             }
             shard.adopt(place.tag(rule.id), &rule.policy, state);
             table.note(place.shard, &shard);

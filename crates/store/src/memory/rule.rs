@@ -4,12 +4,11 @@
 //! as soon as no state is written under it, however long somebody still holds the old rule.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
 
 use tidegate_core::{Change, Policy, State, Tick};
 
 use super::origin::Origin;
-use crate::sync::{AtomicBool, Ordering, PoisonError, RwLock};
+use crate::sync::{Arc, AtomicBool, Ordering, PoisonError, RwLock, Weak};
 
 /// A policy that a store keeps states for.
 ///
@@ -207,9 +206,9 @@ impl Lineage {
     }
 
     /// The rule as it is by now.
-    pub(super) fn rule(self: Arc<Lineage>) -> Rule {
-        let present = (*self.present()).clone();
-        Rule { lineage: Some(self), ..present }
+    pub(super) fn rule(lineage: Arc<Lineage>) -> Rule {
+        let present = (*lineage.present()).clone();
+        Rule { lineage: Some(lineage), ..present }
     }
 
     pub(super) fn present(&self) -> Arc<Rule> {

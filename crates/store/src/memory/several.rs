@@ -1,15 +1,14 @@
 //! Decisions that need more than one shard: several limits at once, and rules that moved.
 
-use std::sync::Arc;
-
 use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Limit, Receipt, Span, State, Tick, Verdict, decide_all};
 
 use super::lock::Guard;
-use super::shard::{Outside, Shard};
+use super::shard::Shard;
 use super::tag::Tag;
 use super::{Charge, MemoryStore, Rule};
 use crate::key::Key;
+use crate::sync::Arc;
 
 const LIMITS_MAX: usize = MemoryStore::LIMITS_MAX;
 
@@ -111,15 +110,14 @@ impl MemoryStore {
             if known && (changed || charge.rule.policy.words() == 0) {
                 shard.give_back(charge.rule, tag, state);
             } else if changed {
-                let outside = Outside { book: &self.book, table: &self.tables[at.0] };
-                shard.add(tag, &charge.rule.policy, state, now, outside);
+                shard.add(tag, &charge.rule.policy, state, now, &self.book);
                 self.tables[at.0].note(at.1, shard);
             }
         }
-        let due = locked.shards.iter_mut().any(|(_, shard)| shard.counts_call());
+        let due = locked.shards.iter_mut().filter_map(|(_, shard)| shard.counts_call()).last();
         drop(locked);
-        if due {
-            self.sweep(now);
+        if let Some(index) = due {
+            self.sweep(index, now);
         }
         Some((verdict, answers))
     }
@@ -193,8 +191,7 @@ impl MemoryStore {
             let (at, _) = self.place_of(&charges[index]);
             let here = |&other: &usize| is_new(other) && self.place_of(&charges[other]).0 == at;
             let count = (0..charges.len()).filter(here).count();
-            let outside = Outside { book: &self.book, table: &self.tables[at.0] };
-            let room = locked.shard(at).make_room(now, count, outside);
+            let room = locked.shard(at).make_room(now, count, &self.book);
             room.map_err(|retry_after| (index, retry_after))?;
         }
         Ok(())

@@ -1,47 +1,65 @@
-//! One lock's worth of states: found, made, forgotten, and folded together when there is no room.
+//! One lock's worth of states: found, made, and decided upon. `forget.rs` is how they leave.
 
-use tidegate_core::{Decision, Policy, Receipt, Span, State, Tick, Verdict};
+use tidegate_core::{Decision, Policy, Receipt, State, Tick, Verdict};
 
-use super::book::{Book, read};
+use super::book::Book;
 use super::lists::{Lists, place};
 use super::rule::Rule;
 use super::slots::Slots;
-use super::table::Table;
-use super::tag::{Tag, hash_of, rule_of};
+use super::tag::{Tag, rule_of};
 use crate::sync::RwLock;
 
-/// What a shard has to know of what is around it, when it makes room. A key that is known needs
-/// none of it, so the book is not even opened for one.
-#[derive(Clone, Copy)]
-pub(super) struct Outside<'a> {
-    pub(super) book: &'a RwLock<Book>,
-    pub(super) table: &'a Table,
-}
-
 /// The states of the keys whose hashes begin alike.
+///
+/// With its lock it fits a line of the cache, and what is seldom needed has lines of its own: no
+/// decision writes a line that a decision on another shard writes, but when a sweep is due.
 #[derive(Debug)]
 pub(super) struct Shard {
-    slots: Slots,
-    /// States that do not fit words; a slot then holds the place here.
-    lists: Option<Box<Lists>>,
-    /// Where the sweep goes on.
-    cursor: u32,
+    pub(super) slots: Slots,
+    pub(super) rest: Box<Rest>,
     /// Decisions since the last sweep that this shard asked for.
     calls: u32,
+    /// Whether states do not fit words, and are kept in lists.
+    pub(super) keeps_lists: bool,
+}
+
+/// What a decision on a key that is known does not need.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Rest {
+    /// States that do not fit words; a slot then holds the place here.
+    lists: Lists,
+    /// Which shard is swept next when this one has been asked often enough.
+    sweeps_next: usize,
+    /// Where the sweep of this one goes on.
+    pub(super) cursor: usize,
+    /// The latest tick by which anything may have been forgotten.
+    swept_at: Tick,
+    /// When all that was idle was last forgotten.
+    pub(super) purged_at: Tick,
+    /// States that made room at the cap, and those that were forgotten as fresh.
+    pub(super) evicted: u64,
+    pub(super) forgotten: u64,
 }
 
 impl Shard {
-    /// How many slots are looked at to find the one that is soonest fresh.
-    const SAMPLE: usize = 32;
-
-    /// Decisions between two sweeps, and slots looked at in one: a quarter of a slot a decision.
+    /// Decisions between two sweeps.
     const CALLS_PER_SWEEP: u32 = 256;
-    const SLOTS_PER_SWEEP: usize = 64;
 
-    /// A shard of at most `live_max` states of `words` words each, or of lists if that is zero.
-    pub(super) fn new(words: usize, live_max: usize) -> Shard {
-        let lists = (words == 0).then(Box::default);
-        Shard { slots: Slots::new(1 + words.max(1), live_max), lists, cursor: 0, calls: 0 }
+    /// The shard of this index, of at most `live_max` states of `words` words each, or of lists if
+    /// that is zero.
+    pub(super) fn new(index: usize, words: usize, live_max: usize) -> Shard {
+        let rest = Rest {
+            lists: Lists::default(),
+            sweeps_next: index,
+            cursor: 0,
+            swept_at: Tick::default(),
+            purged_at: Tick::default(),
+            evicted: 0,
+            forgotten: 0,
+        };
+        let slots = Slots::new(1 + words.max(1), live_max);
+        Shard { slots, rest: Box::new(rest), calls: 0, keeps_lists: words == 0 }
     }
 
     #[inline]
@@ -56,18 +74,34 @@ impl Shard {
 
     /// The list at `index`.
     pub(super) fn list(&self, index: usize) -> Option<&State> {
-        self.lists.as_ref()?.get(place(self.slots.state(index)))
+        self.rest.lists.get(place(self.slots.state(index)))
     }
 
-    /// Whether it is time for somebody to sweep.
+    /// Whether it is time for somebody to sweep, and which shard: each goes round by itself.
     #[inline]
-    pub(super) fn counts_call(&mut self) -> bool {
+    pub(super) fn counts_call(&mut self) -> Option<usize> {
         self.calls += 1;
         if self.calls < Shard::CALLS_PER_SWEEP {
-            return false;
+            return None;
         }
         self.calls = 0;
-        true
+        self.rest.sweeps_next = self.rest.sweeps_next.wrapping_add(1);
+        Some(self.rest.sweeps_next)
+    }
+
+    /// No key that is not known is judged by an earlier tick: it may have been forgotten by then.
+    pub(super) fn swept_at(&self) -> Tick {
+        self.rest.swept_at
+    }
+
+    /// Notes that something may be forgotten by `now`, before it is.
+    pub(super) fn forgets_by(&mut self, now: Tick) {
+        self.rest.swept_at = self.rest.swept_at.max(now);
+    }
+
+    /// How many states made room at the cap, and how many were forgotten as fresh.
+    pub(super) fn gone(&self) -> (u64, u64) {
+        (self.rest.evicted, self.rest.forgotten)
     }
 
     /// Decides one request, and charges it if it passes.
@@ -77,10 +111,10 @@ impl Shard {
         tag: Tag,
         now: Tick,
         cost: u32,
-        outside: Outside<'_>,
+        book: &RwLock<Book>,
     ) -> (Decision, Option<Receipt>) {
         let Ok(index) = self.find(rule, tag) else {
-            return self.decide_new(rule, tag, now.max(outside.table.swept_at()), cost, outside);
+            return self.decide_new(rule, tag, now.max(self.swept_at()), cost, book);
         };
         let mut state = self.take(index, &rule.policy);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
@@ -95,19 +129,19 @@ impl Shard {
         tag: Tag,
         now: Tick,
         cost: u32,
-        outside: Outside<'_>,
+        book: &RwLock<Book>,
     ) -> (Decision, Option<Receipt>) {
         let mut state = self.newcomer(rule);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
         if cost == 0 || answer.1.is_none() {
             return answer;
         }
-        if let Err(retry_after) = self.make_room(now, 1, outside) {
+        if let Err(retry_after) = self.make_room(now, 1, book) {
             let verdict = Verdict::Deny { retry_after };
             let fresh = rule.policy.peek(&mut rule.policy.fresh(), now, 0);
             return (Decision { verdict, remaining: 0, ..fresh }, None);
         }
-        self.add(tag, &rule.policy, state, now, outside);
+        self.add(tag, &rule.policy, state, now, book);
         answer
     }
 
@@ -148,11 +182,10 @@ impl Shard {
         policy: &Policy,
         state: State,
         now: Tick,
-        outside: Outside<'_>,
+        book: &RwLock<Book>,
     ) {
         if self.slots.is_crowded() {
-            self.purge(now, outside);
-            self.slots.grow_unless_sparse();
+            self.forget_idle(now, book);
         }
         self.adopt(tag, policy, state);
     }
@@ -164,57 +197,9 @@ impl Shard {
         }
     }
 
-    /// Makes room for `count` more; if that cannot be, says how long it takes until it might.
-    pub(super) fn make_room(
-        &mut self,
-        now: Tick,
-        count: usize,
-        outside: Outside<'_>,
-    ) -> Result<(), Span> {
-        let has_room = |shard: &Shard| shard.slots.live() + count <= shard.slots.live_max();
-        if has_room(self) {
-            return Ok(());
-        }
-        if self.lists.is_some() {
-            self.purge(now, outside);
-            let room_in = || self.room_in(now, &read(outside.book));
-            return if has_room(self) { Ok(()) } else { Err(room_in()) };
-        }
-        outside.table.forgets_by(now);
-        let book = read(outside.book);
-        // Some make a crowd of themselves and free nothing, at most one of each rule.
-        for _ in 0..self.slots.live() {
-            let Some(index) = self.soonest_nearby(now, &book) else { break };
-            let is_evicted = self.fold(index, now, &book);
-            outside.table.counts(usize::from(is_evicted), usize::from(!is_evicted));
-            if has_room(self) {
-                return Ok(());
-            }
-        }
-        Err(self.room_in(now, &book))
-    }
-
-    /// Looks at the next few slots, and forgets those that are fresh; says how many.
-    pub(super) fn sweep(&mut self, now: Tick, book: &Book) -> usize {
-        let before = self.slots.live();
-        let mut cursor = self.cursor as usize;
-        for _ in 0..Shard::SLOTS_PER_SWEEP.min(self.slots.len()) {
-            if self.slots.len() <= cursor {
-                cursor = 0;
-            }
-            if self.is_fresh(cursor, now, book) {
-                self.remove(cursor);
-            } else {
-                cursor += 1;
-            }
-        }
-        self.cursor = u32::try_from(cursor).unwrap_or(0);
-        before - self.slots.live()
-    }
-
     /// Bytes in use: slots as far as they were ever touched, lists with their events.
     pub(super) fn bytes(&self) -> usize {
-        self.slots.bytes() + self.lists.as_deref().map_or(0, Lists::bytes)
+        size_of::<Rest>() + self.slots.bytes() + self.rest.lists.bytes()
     }
 
     /// Where `tag` is; what is known of it from before a change of quota is carried over first.
@@ -262,132 +247,37 @@ impl Shard {
         state
     }
 
-    /// Of the next few slots, the one that is soonest fresh. A crowd stays.
-    fn soonest_nearby(&mut self, now: Tick, book: &Book) -> Option<usize> {
-        let mut best: Option<(Tick, usize)> = None;
-        let (mut cursor, mut seen) = (self.cursor as usize, 0);
-        for _ in 0..self.slots.len() {
-            cursor = if self.slots.len() <= cursor + 1 { 0 } else { cursor + 1 };
-            if hash_of(self.slots.tag(cursor)) == 0 {
-                continue;
-            }
-            let forget_at = self.forget_at(cursor, book);
-            if best.is_none_or(|(soonest, _)| forget_at < soonest) {
-                best = Some((forget_at, cursor));
-            }
-            seen += 1;
-            if forget_at <= now || Shard::SAMPLE <= seen {
-                break;
-            }
-        }
-        self.cursor = u32::try_from(cursor).unwrap_or(0);
-        best.map(|(_, index)| index)
-    }
-
-    /// Drops the state at `index`; unless it is fresh, its rule's crowd owes as much from now on.
-    /// Whether it does.
-    fn fold(&mut self, index: usize, now: Tick, book: &Book) -> bool {
-        let id = rule_of(self.slots.tag(index));
-        let fresh = self.is_fresh(index, now, book);
-        let words = self.slots.state(index);
-        self.remove(index);
-        if let Some(policy) = book.policy(id).filter(|_| !fresh) {
-            self.adopt(Tag::crowd(id), policy, policy.unpack(words));
-        }
-        !fresh
-    }
-
-    /// Forgets all that are fresh.
-    fn purge(&mut self, now: Tick, outside: Outside<'_>) {
-        outside.table.forgets_by(now);
-        let book = read(outside.book);
-        let before = self.slots.live();
-        let mut index = 0;
-        while index < self.slots.len() {
-            if self.is_fresh(index, now, &book) {
-                self.remove(index);
-            } else {
-                index += 1;
-            }
-        }
-        outside.table.counts(0, before - self.slots.live());
-    }
-
-    /// How long until the first state here is fresh; at least a tick.
-    fn room_in(&self, now: Tick, book: &Book) -> Span {
-        let taken = (0..self.slots.len()).filter(|&index| self.slots.tag(index) != 0);
-        let soonest = taken.map(|index| self.forget_at(index, book)).min();
-        soonest.unwrap_or(Tick::MAX).since(now).max(Span::from_micros(1))
-    }
-
-    fn is_fresh(&self, index: usize, now: Tick, book: &Book) -> bool {
-        let id = rule_of(self.slots.tag(index));
-        let seen = |policy: &Policy, state: &State| {
-            policy.is_fresh(state, now) && !book.is_owed_elsewhere(id, state, now)
-        };
-        self.slots.tag(index) != 0 && self.seen_by(index, book, seen).unwrap_or(false)
-    }
-
-    fn forget_at(&self, index: usize, book: &Book) -> Tick {
-        self.seen_by(index, book, Policy::forget_at).unwrap_or(Tick::MAX)
-    }
-
-    /// What the policy of the state at `index` says of it; nothing of a list that is moved out.
-    ///
-    /// A state from before a change of quota is seen as what it would be carried over to: under the
-    /// old policy alone it might be forgotten too soon.
-    fn seen_by<T>(
-        &self,
-        index: usize,
-        book: &Book,
-        see: impl Fn(&Policy, &State) -> T,
-    ) -> Option<T> {
-        let id = rule_of(self.slots.tag(index));
-        let policy = book.policy(id)?;
-        let unpacked;
-        let state = match &self.lists {
-            None => {
-                unpacked = policy.unpack(self.slots.state(index));
-                &unpacked
-            }
-            Some(lists) => lists.get(place(self.slots.state(index)))?,
-        };
-        let Some(latest) = book.latest_of(id) else { return Some(see(policy, state)) };
-        let mut carried = state.clone();
-        latest.carry(id, &mut carried);
-        Some(see(&latest.policy, &carried))
-    }
-
     /// The state at `index`. A list is moved out: [`Shard::put`] moves it back.
     #[inline]
     pub(super) fn take(&mut self, index: usize, policy: &Policy) -> State {
-        match &mut self.lists {
-            None => policy.unpack(self.slots.state(index)),
-            Some(lists) => lists.take(place(self.slots.state(index)), policy),
+        if self.keeps_lists {
+            self.rest.lists.take(place(self.slots.state(index)), policy)
+        } else {
+            policy.unpack(self.slots.state(index))
         }
     }
 
     #[inline]
     pub(super) fn put(&mut self, index: usize, policy: &Policy, state: State) {
-        match &mut self.lists {
-            None => self.slots.set_state(index, policy.pack(&state)),
-            Some(lists) => lists.put(place(self.slots.state(index)), state),
+        if self.keeps_lists {
+            self.rest.lists.put(place(self.slots.state(index)), state);
+        } else {
+            self.slots.set_state(index, policy.pack(&state));
         }
     }
 
     fn insert(&mut self, tag: Tag, policy: &Policy, state: State) {
-        match &mut self.lists {
-            None => self.slots.insert(tag.0, policy.pack(&state)),
-            Some(lists) => {
-                let place = lists.add(state) as u64;
-                self.slots.insert(tag.0, [place, 0]);
-            }
-        }
+        let words = if self.keeps_lists {
+            [self.rest.lists.add(state) as u64, 0]
+        } else {
+            policy.pack(&state)
+        };
+        self.slots.insert(tag.0, words);
     }
 
     pub(super) fn remove(&mut self, index: usize) {
-        if let Some(lists) = &mut self.lists {
-            lists.free(place(self.slots.state(index)));
+        if self.keeps_lists {
+            self.rest.lists.free(place(self.slots.state(index)));
         }
         self.slots.remove(index);
     }

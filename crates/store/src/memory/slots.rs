@@ -178,15 +178,6 @@ impl Slots {
         self.len() * num < (self.live() + 1) * den
     }
 
-    /// Grows, unless so many have gone that there is room for a while.
-    ///
-    /// Otherwise a table on the edge would be gone through again for every key that comes.
-    pub(super) fn grow_unless_sparse(&mut self) {
-        if self.len() * 11 < self.live() * 16 {
-            self.grow();
-        }
-    }
-
     /// Takes the slot at `index` out, and closes the gap.
     pub(super) fn remove(&mut self, index: usize) {
         let (stride, mut gap) = (self.stride(), index);

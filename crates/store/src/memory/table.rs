@@ -2,7 +2,7 @@
 
 use tidegate_core::Tick;
 
-use super::book::{Book, read};
+use super::book::Book;
 use super::lock::{Guard, Lock};
 use super::prefetch::prefetch;
 use super::rule::RuleId;
@@ -11,7 +11,7 @@ use super::slots::home_among;
 use super::stats::MemoryStats;
 use super::tag::Tag;
 use crate::key::Key;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, RwLock};
+use crate::sync::{AtomicUsize, Ordering};
 
 /// Shards of states that are all of one size.
 #[derive(Debug)]
@@ -23,20 +23,15 @@ pub(super) struct Table {
     bits: u32,
     /// Words of a slot.
     stride: usize,
-    /// Which shard is swept next.
-    next_swept: AtomicUsize,
-    /// The latest tick by which anything may have been forgotten.
-    swept_at: AtomicU64,
-    /// States that made room at the cap, and those that were fresh. Whoever drops one has just
-    /// written to `swept_at` beside them, so that counting is as good as free.
-    evicted: AtomicU64,
-    forgotten: AtomicU64,
 }
 
 /// A shard behind its lock, in a cache line of its own.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Guarded(Lock<Shard>);
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Guarded>() == 64);
 
 /// Where the slots of a shard begin, and how many there are.
 #[derive(Debug)]
@@ -64,17 +59,13 @@ impl Table {
     /// A table of states of `words` words, of at most `keys_max` keys in `2^bits` shards.
     pub(super) fn new(words: usize, bits: u32, keys_max: usize) -> Table {
         let count = 1_usize << bits;
-        let shard = || Guarded(Lock::new(Shard::new(words, keys_max / count)));
+        let shard = |index| Guarded(Lock::new(Shard::new(index, words, keys_max / count)));
         let hint = || Hint { address: AtomicUsize::new(0), slots: AtomicUsize::new(0) };
         Table {
-            shards: std::iter::repeat_with(shard).take(count).collect(),
+            shards: (0..count).map(shard).collect(),
             hints: std::iter::repeat_with(hint).take(count).collect(),
             bits,
             stride: 1 + words.max(1),
-            next_swept: AtomicUsize::new(0),
-            swept_at: AtomicU64::new(0),
-            evicted: AtomicU64::new(0),
-            forgotten: AtomicU64::new(0),
         }
     }
 
@@ -103,11 +94,15 @@ impl Table {
         self.shards[shard].0.try_lock()
     }
 
-    /// Notes where the slots of `shard` are, after they may have grown.
+    /// Notes where the slots of `shard` are, after they may have grown. Four hints share a line, so
+    /// what is as it was is not written.
     pub(super) fn note(&self, index: usize, shard: &Shard) {
-        let hint = &self.hints[index];
-        hint.address.store(shard.slots().address(), Ordering::Relaxed);
-        hint.slots.store(shard.slots().len(), Ordering::Relaxed);
+        let Hint { address, slots } = &self.hints[index];
+        for (hint, now) in [(address, shard.slots().address()), (slots, shard.slots().len())] {
+            if hint.load(Ordering::Relaxed) != now {
+                hint.store(now, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Asks for the lock of the key's shard, and for the slot that the key would like to have.
@@ -125,50 +120,34 @@ impl Table {
         }
     }
 
-    /// No key that is not known is judged by an earlier tick: it may have been forgotten by then.
+    /// The latest tick by which anything may have been forgotten, in any shard.
     pub(super) fn swept_at(&self) -> Tick {
-        Tick::from_micros(self.swept_at.load(Ordering::Acquire))
+        let all = (0..self.shards.len()).map(|index| self.lock(index).swept_at());
+        all.max().unwrap_or_default()
     }
 
-    /// Notes that something may be forgotten by `now`, before it is.
+    /// Notes that something was forgotten by `now`, in whatever shard.
     pub(super) fn forgets_by(&self, now: Tick) {
-        self.swept_at.fetch_max(now.get(), Ordering::AcqRel);
+        (0..self.shards.len()).for_each(|index| self.lock(index).forgets_by(now));
     }
 
-    /// Sweeps a little of the next shard, unless somebody is in it.
-    pub(super) fn sweep(&self, now: Tick, book: &RwLock<Book>) {
-        self.forgets_by(now);
-        let index = self.next_swept.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        if let Some(mut shard) = self.try_lock(index) {
-            let forgotten = shard.sweep(now, &read(book));
-            self.counts(0, forgotten);
-        }
-    }
-
-    /// Counts states that are gone.
-    pub(super) fn counts(&self, evicted: usize, forgotten: usize) {
-        for (count, more) in [(&self.evicted, evicted), (&self.forgotten, forgotten)] {
-            if 0 < more {
-                count.fetch_add(more as u64, Ordering::Relaxed);
-            }
+    /// Sweeps a little of a shard, unless somebody is in it.
+    pub(super) fn sweep(&self, index: usize, now: Tick, book: &Book) {
+        if let Some(mut shard) = self.try_lock(index % self.shards.len()) {
+            shard.sweep(now, book);
         }
     }
 
     /// What the table holds, and what has left it; one shard is looked at after the other.
     pub(super) fn stats(&self) -> MemoryStats {
         let per_shard = size_of::<Guarded>() + size_of::<Hint>();
-        let mut stats = MemoryStats {
-            keys: 0,
-            bytes: self.shards.len() * per_shard,
-            evictions: self.evicted.load(Ordering::Relaxed),
-            forgotten: self.forgotten.load(Ordering::Relaxed),
-        };
-        for index in 0..self.shards.len() {
+        let stats = (0..self.shards.len()).map(|index| {
             let shard = self.lock(index);
-            stats.keys += shard.slots().live();
-            stats.bytes += shard.bytes();
-        }
-        stats
+            let (evictions, forgotten) = shard.gone();
+            let (keys, bytes) = (shard.slots().live(), per_shard + shard.bytes());
+            MemoryStats { keys, bytes, evictions, forgotten }
+        });
+        stats.fold(MemoryStats::default(), MemoryStats::and)
     }
 
     /// How many states are kept.
