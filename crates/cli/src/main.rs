@@ -1,7 +1,8 @@
-//! The `tidegate` command: `serve` is the server, `check` looks at policy files and runs their
-//! tests, `schema` is for editors, `simulate` compares algorithms in virtual time, `explain` tells
-//! what they are for. Without a subcommand it serves a sample policy.
+//! The `tidegate` command: `serve` is the server, `admin` administers one that runs, `check` looks
+//! at policy files and runs their tests, `schema` is for editors, `simulate` compares algorithms in
+//! virtual time, `explain` tells what they are for. Without a subcommand it serves a sample policy.
 
+mod admin;
 mod check;
 mod done;
 mod explain;
@@ -39,6 +40,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Box<serve::Args>),
+    Admin(Box<admin::Args>),
     Check(Box<check::Args>),
     Schema(schema::Args),
     Simulate(Box<simulate::Args>),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         None => return serve::run(serve::Args::default()).unwrap_or_else(Failure::report),
         Some(Command::Serve(args)) => return serve::run(*args).unwrap_or_else(Failure::report),
+        Some(Command::Admin(args)) => admin::run(&args),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Schema(args)) => Ok(Done::good(schema::run(args))),
         Some(Command::Simulate(args)) => simulate::run(&args).map(Done::good),

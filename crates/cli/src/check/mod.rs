@@ -5,7 +5,7 @@ mod policy;
 mod request;
 mod says;
 mod suite;
-mod typed;
+pub(crate) mod typed;
 mod view;
 
 use std::net::IpAddr;

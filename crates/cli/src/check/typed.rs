@@ -5,13 +5,13 @@ use tidegate_core::Tick;
 
 /// A name and a value.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
-    pub(super) name: String,
-    pub(super) value: String,
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) value: String,
 }
 
 /// Reads `METHOD /path?query`, or a path alone.
-pub(super) fn line(text: &str) -> Result<String, String> {
+pub(crate) fn line(text: &str) -> Result<String, String> {
     let (method, target) = text.trim().split_once(' ').unwrap_or(("GET", text.trim()));
     let target = target.trim_start();
     if target.starts_with('/') && !target.contains(char::is_whitespace) {
@@ -21,17 +21,17 @@ pub(super) fn line(text: &str) -> Result<String, String> {
 }
 
 /// Reads `NAME: VALUE`.
-pub(super) fn header(text: &str) -> Result<Named, String> {
+pub(crate) fn header(text: &str) -> Result<Named, String> {
     split(text, ':').ok_or_else(|| "write a name and a value, such as 'x-api-key: k'".to_owned())
 }
 
 /// Reads `NAME=VALUE`.
-pub(super) fn attribute(text: &str) -> Result<Named, String> {
+pub(crate) fn attribute(text: &str) -> Result<Named, String> {
     split(text, '=').ok_or_else(|| "write a name and a value, such as user=ada".to_owned())
 }
 
 /// Reads a time with its offset.
-pub(super) fn time(text: &str) -> Result<Tick, String> {
+pub(crate) fn time(text: &str) -> Result<Tick, String> {
     let time: Option<Timestamp> = text.parse().ok();
     let micros = time.and_then(|time| u64::try_from(time.as_microsecond()).ok());
     let form = "write a time since 1970 with its offset, such as 2026-03-29T00:30:00+01:00";

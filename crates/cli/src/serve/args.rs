@@ -247,7 +247,6 @@ impl std::str::FromStr for Place {
     }
 }
 
-/// A time such as `250ms`, `10s` or `5min`.
 fn dialect(text: &str) -> Result<EnvoyFields, String> {
     match text {
         "draft" => Ok(EnvoyFields::Draft),
@@ -257,7 +256,8 @@ fn dialect(text: &str) -> Result<EnvoyFields, String> {
     }
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+/// A time such as `250ms`, `10s` or `5min`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "give a number with a unit: 250ms, 10s, 5min or 2h".to_owned();
     let at = text.find(|it: char| !it.is_ascii_digit()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(at);

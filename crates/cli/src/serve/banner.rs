@@ -19,13 +19,6 @@ pub(super) fn banner(at: Addresses, policy: &str, store: &str, own_token: Option
             text,
             "  curl --json '{{\"path\":\"/search\",\"ip\":\"192.0.2.1\"}}' http://{at}/v1/check"
         );
-        if let Some(token) = own_token {
-            let _ = writeln!(
-                text,
-                "  curl --json '{{\"path\":\"/search\",\"ip\":\"192.0.2.1\"}}' \\\n    \
-                 -H 'authorization: Bearer {token}' http://{at}/v1/reset"
-            );
-        }
     }
     if let Some(at) = at.resp {
         let _ = writeln!(
@@ -41,6 +34,13 @@ pub(super) fn banner(at: Addresses, policy: &str, store: &str, own_token: Option
             "  grpcurl -plaintext -d '{{\"domain\":\"demo\",\"descriptors\":[{{\"entries\":\
              [{{\"key\":\"remote_address\",\"value\":\"192.0.2.1\"}}]}}]}}' \\\n    \
              {at} envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+        );
+    }
+    if let (Some(at), Some(token)) = (at.http, own_token) {
+        let _ = writeln!(
+            text,
+            "  curl --json '{{\"path\":\"/search\",\"ip\":\"192.0.2.1\"}}' \\\n    \
+             -H 'authorization: Bearer {token}' http://{at}/v1/reset"
         );
     }
     text

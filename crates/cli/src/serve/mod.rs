@@ -23,8 +23,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
-pub(crate) use self::args::Args;
 use self::args::ClockKind;
+pub(crate) use self::args::{Args, time};
 use crate::failure::Failure;
 use crate::variables::Unread;
 

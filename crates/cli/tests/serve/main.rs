@@ -1,6 +1,7 @@
 //! `tidegate serve` as it is run: started, reloaded, attacked, stopped, killed and started again.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod admin;
 mod crash;
 mod fleet;
 mod hostile;
