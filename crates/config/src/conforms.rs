@@ -94,7 +94,7 @@ jwt: { dangerously_trust_unverified: true, issuer: [a, b], leeway: 10s }
 tiers: { from: [jwt:tier, header:x-tier], default: 1, names: [1, 2, pro] }
 costs:
   - { method: [POST, PUT], path: /export/**, cost: 10 }
-  - { match: { path: /upload }, cost: { from: content-length, default: 1, min: 0, max: 9 } }
+  - { match: { path: /upload }, cost: { from: content-length, missing: refuse, min: 0, max: 9 } }
 rules:
   - { name: 404, block: true, match: [{ ip: 192.0.2.0/24 }, { header: { x-a: 1, x-b: [a, 2.5] } }] }
   - { name: free, unlimited: true, match: { tier: [2], not: { query: { a: '*' } } } }

@@ -2,6 +2,7 @@
 
 use crate::attribute::Attribute;
 use crate::facts::Facts;
+use crate::length::{Length, number};
 use crate::request::Response;
 
 /// A cost.
@@ -18,16 +19,38 @@ pub(crate) enum Cost {
 pub(crate) struct Measure {
     pub(crate) what: Measured,
     /// Where it says nothing that is a number; for a response, what is taken until it is there.
-    pub(crate) otherwise: u32,
+    pub(crate) otherwise: Otherwise,
     pub(crate) min: u32,
     pub(crate) max: u32,
     /// How much of what is measured makes a cell.
     pub(crate) per_cell: u32,
 }
 
+/// What is taken where nothing is said.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Otherwise {
+    Cells(u32),
+    /// As much as the limit ever lets pass at once.
+    Largest,
+    /// The request is refused.
+    Refuse,
+}
+
+/// What a request takes when it comes.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Price {
+    Cells(u32),
+    /// As much as the limit ever lets pass at once, but no more than this.
+    Largest(u32),
+    /// It has to say how long its body is.
+    Unsaid,
+}
+
 /// Where a cost is read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Measured {
+    /// The length of the request's body.
+    Length,
     Request(Attribute),
     /// A header of the response, by its name in lower case.
     Response(Box<str>),
@@ -35,22 +58,27 @@ pub(crate) enum Measured {
 
 impl Cost {
     /// What to take when the request comes.
-    pub(crate) fn at_request(&self, facts: &Facts<'_, '_>) -> u32 {
-        match self {
-            Cost::Cells(cells) => *cells,
-            Cost::From(measure) => match &measure.what {
-                Measured::Request(attribute) => {
-                    let mut dearest = None;
-                    for reading in facts.readings() {
-                        reading.has_value(attribute, |value| {
-                            dearest = dearest.max(Some(measure.cells(Some(value))));
-                            false
-                        });
-                    }
-                    dearest.unwrap_or(measure.otherwise)
-                }
-                Measured::Response(_) => measure.otherwise,
+    pub(crate) fn at_request(&self, facts: &Facts<'_, '_>) -> Price {
+        let measure = match self {
+            Cost::Cells(cells) => return Price::Cells(*cells),
+            Cost::From(measure) => measure,
+        };
+        match &measure.what {
+            Measured::Length => match facts.request.length() {
+                Length::Known(bytes) => Price::Cells(measure.bounded(bytes)),
+                Length::Unknown => measure.unsaid(),
             },
+            Measured::Request(attribute) => {
+                let mut dearest = None;
+                for reading in facts.readings() {
+                    reading.has_value(attribute, |value| {
+                        dearest = dearest.max(Some(measure.price(Some(value))));
+                        false
+                    });
+                }
+                dearest.unwrap_or_else(|| measure.unsaid())
+            }
+            Measured::Response(_) => measure.unsaid(),
         }
     }
 
@@ -58,8 +86,8 @@ impl Cost {
     pub(crate) fn at_response(&self, response: &dyn Response) -> Option<u32> {
         let Cost::From(measure) = self else { return None };
         match &measure.what {
-            Measured::Response(name) => Some(measure.cells(response.header(name))),
-            Measured::Request(_) => None,
+            Measured::Response(name) => Some(measure.price(response.header(name)).cells(u32::MAX)),
+            Measured::Length | Measured::Request(_) => None,
         }
     }
 
@@ -70,44 +98,63 @@ impl Cost {
 }
 
 impl Measure {
-    fn cells(&self, said: Option<&[u8]>) -> u32 {
-        let number = said.and_then(number).map(|it| it.div_ceil(self.per_cell.max(1).into()));
-        let cells = number.map(|it| u32::try_from(it).unwrap_or(u32::MAX));
-        cells.map_or(self.otherwise, |it| it.clamp(self.min, self.max))
+    /// The price of what is said; of what is no number, that of nothing.
+    fn price(&self, said: Option<&[u8]>) -> Price {
+        said.and_then(number).map_or(self.unsaid(), |it| Price::Cells(self.bounded(it)))
+    }
+
+    fn bounded(&self, said: u64) -> u32 {
+        let cells = said.div_ceil(self.per_cell.max(1).into());
+        u32::try_from(cells).unwrap_or(u32::MAX).clamp(self.min, self.max)
+    }
+
+    fn unsaid(&self) -> Price {
+        match self.otherwise {
+            Otherwise::Cells(cells) => Price::Cells(cells),
+            Otherwise::Largest => Price::Largest(self.max),
+            Otherwise::Refuse => Price::Unsaid,
+        }
     }
 }
 
-/// A number of digits only; one that is too large is the largest.
-fn number(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii();
-    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    is_number.then(|| {
-        let add =
-            |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add((digit - b'0').into());
-        text.iter().fold(0, add)
-    })
+impl Price {
+    /// The cells of a limit that lets `most` pass at once.
+    pub(crate) fn cells(self, most: u32) -> u32 {
+        match self {
+            Price::Cells(cells) => cells,
+            Price::Largest(max) => most.min(max),
+            Price::Unsaid => most,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cells(measure: &Measure, said: &str) -> u32 {
-        measure.cells(Some(said.as_bytes()))
-    }
-
     #[test]
     fn a_cost_stays_in_its_bounds() {
-        let what = Measured::Request(Attribute::Header("content-length".into()));
-        let measure = Measure { what, otherwise: 7, min: 1, max: 100, per_cell: 10 };
+        let what = Measured::Request(Attribute::Header("x-cost".into()));
+        let otherwise = Otherwise::Cells(7);
+        let measure = Measure { what, otherwise, min: 1, max: 100, per_cell: 10 };
+        let price = |said: &str| measure.price(Some(said.as_bytes()));
         for (said, cost) in
             [("0", 1), ("1", 1), ("10", 1), ("11", 2), ("99999999999999999999", 100)]
         {
-            assert_eq!(cells(&measure, said), cost, "{said}");
+            assert_eq!(price(said), Price::Cells(cost), "{said}");
         }
         for nonsense in ["", "-1", "1e3", "ten", "1 0", "0x10"] {
-            assert_eq!(cells(&measure, nonsense), 7, "{nonsense}");
+            assert_eq!(price(nonsense), Price::Cells(7), "{nonsense}");
         }
-        assert_eq!(measure.cells(None), 7);
+        assert_eq!(measure.price(None), Price::Cells(7));
+    }
+
+    #[test]
+    fn what_is_not_known_is_dearer_than_what_is() {
+        assert!(Price::Cells(u32::MAX) < Price::Largest(0));
+        assert!(Price::Largest(u32::MAX) < Price::Unsaid);
+        assert_eq!(Price::Largest(100).cells(1_000), 100);
+        assert_eq!(Price::Largest(u32::MAX).cells(1_000), 1_000);
+        assert_eq!(Price::Cells(5_000).cells(1_000), 5_000);
     }
 }

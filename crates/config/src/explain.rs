@@ -47,6 +47,8 @@ pub enum Does<'f> {
         /// The rule above.
         by: &'f str,
     },
+    /// Refuses it, because it does not say how long its body is.
+    WantsLength,
     /// Does not apply, because a part of its key is missing.
     MissesItsKey {
         /// The parts that it wants.
@@ -67,7 +69,7 @@ impl Rules {
                 None => self.does(number, facts, route_cost),
             };
             let applies = matches!(does, Does::Counts(_) | Does::HasNoLimit { .. });
-            let ends = matches!(does, Does::Blocks | Does::LetsPass)
+            let ends = matches!(does, Does::Blocks | Does::LetsPass | Does::WantsLength)
                 || (applies && rule.is_last && is_sure);
             if ends && ended_by.is_none() {
                 ended_by = Some(&rule.name);
@@ -133,6 +135,7 @@ impl Rules {
                 Does::IsNotForIt { why }
             }
             Turn::Blocks => Does::Blocks,
+            Turn::WantsLength => Does::WantsLength,
             Turn::Charges(asks) => Does::Counts(Planned { asks, key: last.into_parts() }),
             Turn::Misses => {
                 let key = rule.limit().map(|limit| &limit.key[..]).unwrap_or_default();
@@ -198,6 +201,9 @@ impl fmt::Display for Explained<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.does {
             Does::Blocks => f.write_str("refuses it"),
+            Does::WantsLength => {
+                f.write_str("refuses it: the request does not say how long its body is")
+            }
             Does::Counts(planned) => {
                 f.write_str(if planned.is_shadow { "counts it in shadow" } else { "counts it" })
             }

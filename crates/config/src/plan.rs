@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::cost::Cost;
+use crate::cost::{Cost, Price};
 use crate::facts::{Facts, Parts};
 use crate::index::RuleNumber;
 use crate::key::{KeySource, LastKey};
@@ -119,8 +119,10 @@ pub struct Stopped<'f> {
     pub rule: &'f Rule,
     /// Its place among the rules.
     pub number: usize,
-    /// Whether it blocks; otherwise it lets pass.
+    /// Whether it refuses; otherwise it lets pass.
     pub blocks: bool,
+    /// Whether it does so because the request does not say how long its body is.
+    pub wants_length: bool,
 }
 
 /// Why a rule has no part in a plan, or which.
@@ -135,6 +137,8 @@ pub(crate) enum Turn<'f> {
         variant: usize,
     },
     Unlimited,
+    /// The request has to say how long its body is.
+    WantsLength,
 }
 
 impl Rules {
@@ -234,9 +238,10 @@ impl Rules {
                 Turn::Misses => continue,
                 Turn::NoLimit { .. } => {}
                 Turn::Unlimited if !is_sure => {}
-                turn @ (Turn::Blocks | Turn::Unlimited) => {
-                    let blocks = matches!(turn, Turn::Blocks);
-                    outline.stopped = Some(Stopped { rule, number, blocks });
+                turn @ (Turn::Blocks | Turn::Unlimited | Turn::WantsLength) => {
+                    let wants_length = matches!(turn, Turn::WantsLength);
+                    let blocks = wants_length || matches!(turn, Turn::Blocks);
+                    outline.stopped = Some(Stopped { rule, number, blocks, wants_length });
                     break;
                 }
             }
@@ -306,8 +311,12 @@ impl Rules {
         }
         let cost = limit.cost.as_ref().or(route_cost);
         let is_open = limit.counts_when.is_some() || cost.is_some_and(Cost::is_by_response);
-        let given = || facts.request.cost().unwrap_or(1);
-        let cost = cost.map_or_else(given, |cost| cost.at_request(facts));
+        let given = || Price::Cells(facts.request.cost().unwrap_or(1));
+        let price = cost.map_or_else(given, |cost| cost.at_request(facts));
+        if price == Price::Unsaid && !is_shadow {
+            return Turn::WantsLength;
+        }
+        let cost = price.cells(limit.variants[variant].most_at_once());
         Turn::Charges(Asks { rule, number, variant, cost, is_open, is_shadow })
     }
 
@@ -328,7 +337,7 @@ impl Rules {
         // that is free makes it free.
         let cost = |at: &Option<usize>| {
             let said = at.map(|at| self.costs[at].1.at_request(facts));
-            (said.unwrap_or(1), at.is_some())
+            (said.unwrap_or(Price::Cells(1)), at.is_some())
         };
         facts.readings().map(first).max_by_key(cost).flatten()
     }

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use tidegate_core::Span;
 
+use crate::length::Length;
+
 /// A request as rules see it.
 pub trait Request {
     /// Such as `GET`.
@@ -38,6 +40,22 @@ pub trait Request {
     /// It stands in for the route's cost. A rule that says its own cost goes by that.
     fn cost(&self) -> Option<u32> {
         None
+    }
+
+    /// How long its body is. What its headers do not say for sure is not known.
+    fn length(&self) -> Length {
+        self.said_length().unwrap_or_else(|| Length::unsaid(self.method()))
+    }
+
+    /// The length that its headers say; nothing if they speak of no body.
+    fn said_length(&self) -> Option<Length> {
+        let (mut comes_in_pieces, mut said) = (false, None);
+        self.header_lines("transfer-encoding", &mut |_| comes_in_pieces = true);
+        self.header_lines("content-length", &mut |line| {
+            let length = Length::read(line);
+            said = Some(said.map_or(length, |it: Length| it.and(length)));
+        });
+        if comes_in_pieces { Some(Length::Unknown) } else { said }
     }
 
     /// For how long the caller waits, for a turn in a share or in a queue that holds requests back;

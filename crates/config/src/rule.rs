@@ -257,6 +257,11 @@ impl Variant {
         matches!(self.quota, Quotas::Block)
     }
 
+    /// The most cells that all of its policies ever let pass at once.
+    pub(crate) fn most_at_once(&self) -> u32 {
+        self.policies().iter().map(Timed::most_at_once).min().unwrap_or(u32::MAX)
+    }
+
     /// The policies that judge together; none if it blocks, or lets everything pass.
     pub fn policies(&self) -> &[Timed] {
         match &self.quota {
@@ -301,6 +306,14 @@ impl Timed {
         match &self.policy {
             When::Always(_) => None,
             When::Calendar { unit, zone, .. } => Some(zone.boundaries(*unit, now)[1]),
+        }
+    }
+
+    /// The most cells that it ever lets pass at once.
+    fn most_at_once(&self) -> u32 {
+        match &self.policy {
+            When::Always(policy) => policy.limit(),
+            When::Calendar { limit, .. } => *limit,
         }
     }
 

@@ -7,6 +7,7 @@ use tidegate_core::fair::{Class, Settings, Shed, Weight};
 use tidegate_core::{Policy, Span};
 
 use crate::attribute::Attribute;
+use crate::cost::Price;
 use crate::facts::{Facts, Part, Parts, Value};
 use crate::matcher::Matcher;
 use crate::request::Response;
@@ -164,8 +165,9 @@ impl Rules {
         let mut shares = self.shares.iter().enumerate();
         let (number, share) = shares.find(|(_, share)| share.matcher.reading(facts).is_some())?;
         let route_cost = route_cost.and_then(|number| self.costs.get(number)).map(|(_, cost)| cost);
-        let given = || facts.request.cost().unwrap_or(1);
-        let cost = route_cost.map_or_else(given, |cost| cost.at_request(facts));
+        let given = || Price::Cells(facts.request.cost().unwrap_or(1));
+        let price = route_cost.map_or_else(given, |cost| cost.at_request(facts));
+        let cost = price.cells(share.capacity.whole());
         if cost == 0 {
             return None;
         }

@@ -48,6 +48,8 @@ pub enum Reason {
     Crowded,
     /// It was judged by the limits that are for it; if there are none, it passes.
     Judged,
+    /// A rule counts the length of its body, and it does not say how long that is.
+    LengthRequired,
     /// What identifies it is too long to be counted.
     KeyTooLong,
     /// More limits are for it than can be judged together.
@@ -298,6 +300,7 @@ impl Admission {
     /// Notes what a plan says beside its limits.
     pub(crate) fn outline(&mut self, outline: &Outline<'_>) {
         (self.verdict, self.reason) = match outline.stopped {
+            Some(stopped) if stopped.wants_length => (Verdict::Never, Reason::LengthRequired),
             Some(stopped) if stopped.blocks => (Verdict::Never, Reason::Blocked),
             _ if outline.is_too_much => (Verdict::Never, Reason::TooManyLimits),
             Some(_) => (Verdict::Allow, Reason::Unlimited),

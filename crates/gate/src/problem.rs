@@ -18,11 +18,13 @@ impl Admission {
     pub const PROBLEM_TYPE: &'static str = "application/problem+json";
 
     /// The status of a refusal: 429; 403 for what is blocked, since waiting does not help there;
-    /// 503 for what is crowded out, since it is the service that is at its limit, not the client.
+    /// 503 for what is crowded out, since it is the service that is at its limit, not the client;
+    /// 411 for a body that does not say how long it is, where that is asked for.
     pub fn status(&self) -> u16 {
         match self.reason {
             Reason::Blocked => 403,
             Reason::Crowded => 503,
+            Reason::LengthRequired => 411,
             _ => 429,
         }
     }
@@ -33,6 +35,7 @@ impl Admission {
         let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
         let (kind, title) = match self.reason {
             Reason::Blocked => ("about:blank", "Blocked"),
+            Reason::LengthRequired => ("about:blank", "Length required"),
             Reason::Crowded => (REDUCED_CAPACITY, "Temporary reduced capacity"),
             _ => (QUOTA_EXCEEDED, "Quota exceeded"),
         };
@@ -58,6 +61,7 @@ impl Admission {
         match self.reason {
             Reason::Blocked => "blocked",
             Reason::Crowded => "crowded",
+            Reason::LengthRequired => "length_required",
             _ => "rate_limit_exceeded",
         }
     }
@@ -66,6 +70,9 @@ impl Admission {
     pub fn message(&self) -> String {
         match (self.reason, self.verdict) {
             (Reason::Blocked, _) => "requests like this one are not accepted".to_owned(),
+            (Reason::LengthRequired, _) => {
+                "say how long the body is: send it with a `Content-Length`".to_owned()
+            }
             (Reason::KeyTooLong, _) => "what identifies the request is too long".to_owned(),
             (Reason::TooManyLimits, _) => {
                 "more limits are for this request than can be judged together".to_owned()

@@ -151,6 +151,7 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::Crowded => "crowded",
         Reason::Judged => "judged",
         Reason::KeyTooLong => "key-too-long",
+        Reason::LengthRequired => "length-required",
         Reason::TooManyLimits => "too-many-limits",
         Reason::Unlimited => "unlimited",
     }

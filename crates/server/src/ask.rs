@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use tidegate_core::Span;
-use tidegate_gate::{Request, without_port};
+use tidegate_gate::{Length, Request, without_port};
 
 /// What a caller says of a request; text is borrowed from the wire where it can be.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -27,6 +27,8 @@ pub struct Ask<'a> {
     pub attributes: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// What it costs; 0 looks without taking.
     pub cost: Option<u32>,
+    /// How long its body is; if nobody said, its headers do.
+    pub length: Option<Length>,
     /// For how long its caller waits.
     pub patience: Option<Span>,
 }
@@ -78,6 +80,7 @@ impl Default for Ask<'_> {
             ip: None,
             attributes: Vec::new(),
             cost: None,
+            length: None,
             patience: None,
         }
     }
@@ -122,6 +125,11 @@ impl Request for Ask<'_> {
 
     fn cost(&self) -> Option<u32> {
         self.cost
+    }
+
+    fn length(&self) -> Length {
+        let said = self.length.or_else(|| self.said_length());
+        said.unwrap_or_else(|| Length::unsaid(&self.method))
     }
 
     fn patience(&self) -> Option<Span> {

@@ -5,9 +5,9 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::{Extensions, HeaderMap, Method, StatusCode, Uri, header};
+use http::{Extensions, HeaderMap, Method, StatusCode, Uri, Version, header};
 use tidegate_core::Span;
-use tidegate_gate::{Request, Response, without_port};
+use tidegate_gate::{Length, Request, Response, without_port};
 
 use crate::attributes::{Attributes, Peer};
 use crate::deadline;
@@ -16,6 +16,7 @@ use crate::deadline;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) method: &'a Method,
+    pub(crate) version: Version,
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) extensions: &'a Extensions,
@@ -32,6 +33,7 @@ impl<'a> Seen<'a> {
     pub(crate) fn new<B>(request: &'a http::Request<B>) -> Seen<'a> {
         Seen {
             method: request.method(),
+            version: request.version(),
             uri: original_uri(request.extensions()).unwrap_or_else(|| request.uri()),
             headers: request.headers(),
             extensions: request.extensions(),
@@ -89,6 +91,15 @@ impl Request for Seen<'_> {
 
     fn attribute(&self, name: &str) -> Option<&str> {
         self.extensions.get::<Attributes>()?.get(name)
+    }
+
+    fn length(&self) -> Length {
+        // Of the first version of the protocol, a request that says nothing of a body has none.
+        let unsaid = || match self.version {
+            Version::HTTP_09 | Version::HTTP_10 | Version::HTTP_11 => Length::Known(0),
+            _ => Length::unsaid(self.method.as_str()),
+        };
+        self.said_length().unwrap_or_else(unsaid)
     }
 
     fn patience(&self) -> Option<Span> {

@@ -168,6 +168,7 @@ fn rows(rules: &Rules, explained: &Explained<'_>, now: Tick) -> Vec<Row> {
     let does = match &explained.does {
         Does::Counts(planned) => return counts(rules, planned, now),
         Does::Blocks => "blocks",
+        Does::WantsLength => "wants-length",
         Does::HasNoLimit { .. } => "has-no-limit",
         Does::IsNotForIt { .. } => "is-not-for-it",
         Does::IsOutOfReach { .. } => "is-out-of-reach",

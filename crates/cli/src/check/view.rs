@@ -117,6 +117,7 @@ fn verdict(admission: &Admission) -> String {
     let refused = |word: &str| format!("{word}, with status {}", admission.status());
     let said = match (admission.reason(), admission.verdict()) {
         (Reason::Blocked, _) => refused("block"),
+        (Reason::LengthRequired, _) => refused("never, since it does not say its length"),
         (Reason::Unlimited, Verdict::Allow) => {
             format!("allow, as `{}` says", admission.stopped_by().unwrap_or_default())
         }

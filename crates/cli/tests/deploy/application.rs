@@ -1,6 +1,6 @@
 //! What stands behind a proxy: says that it was reached, and by what.
 
-use std::io::{BufRead as _, BufReader, Read as _, Result, Write as _};
+use std::io::{BufRead, BufReader, Error, Read as _, Result, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
@@ -32,6 +32,9 @@ fn serve(stream: TcpStream) -> Result<()> {
             }
             head.push(line.trim_end().to_ascii_lowercase());
         }
+        if head.iter().any(|line| line == "transfer-encoding: chunked") {
+            skip_chunks(&mut reader)?;
+        }
         let length = head.iter().find_map(|line| line.strip_prefix("content-length: "));
         let length: u64 = length.and_then(|length| length.parse().ok()).unwrap_or(0);
         let mut sent = String::new();
@@ -40,6 +43,21 @@ fn serve(stream: TcpStream) -> Result<()> {
         let (request, _version) = request.unwrap_or_default();
         let body = format!("{REACHED} {request} {sent}");
         write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+    }
+}
+
+/// Reads a body that comes in pieces.
+fn skip_chunks(reader: &mut impl BufRead) -> Result<()> {
+    loop {
+        let mut size = String::new();
+        reader.read_line(&mut size)?;
+        let size = u64::from_str_radix(size.trim(), 16).map_err(Error::other)?;
+        // With the end of its line.
+        let mut piece = Vec::new();
+        reader.by_ref().take(size + 2).read_to_end(&mut piece)?;
+        if size == 0 {
+            return Ok(());
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each file is taken as it is but for its addresses.
 
 mod application;
+mod bytes;
 mod dashboard;
 mod full;
 mod prometheus;

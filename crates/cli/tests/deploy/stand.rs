@@ -80,6 +80,17 @@ impl Standing {
         Http::connect_from(address, self.port)?.send(method, target, headers, body)
     }
 
+    /// Sends a request with this body, and with these headers besides.
+    pub(crate) fn send_body(
+        &self,
+        from: Ipv4Addr,
+        (method, target): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<HttpAnswer> {
+        Http::connect_from(from, self.port)?.send(method, target, headers, body)
+    }
+
     /// Fails unless the application was reached.
     pub(crate) fn reaches(&self, target: &str) -> Result<HttpAnswer> {
         let answer = self.try_from(Ipv4Addr::LOCALHOST, "GET", target, &[])?;

@@ -1,9 +1,9 @@
 //! `costs` and `cost`: how many cells a request takes.
 
 use super::Reading;
-use super::tables::{COST_RULE, MEASURE};
+use super::tables::{COST_RULE, MEASURE, UNSAID};
 use crate::attribute::{Attribute, header_name};
-use crate::cost::{Cost, Measure, Measured};
+use crate::cost::{Cost, Measure, Measured, Otherwise};
 use crate::matcher::Matcher;
 use crate::misread::quoted;
 use crate::read::Fields;
@@ -40,9 +40,11 @@ impl Reading<'_> {
             let given = fields.get(name).and_then(count).and_then(|it| u32::try_from(it).ok());
             given.unwrap_or(usual)
         };
-        let (min, max) = (number("min", 1), number("max", u32::MAX));
+        // What has no body has nothing to pay for.
+        let least = u32::from(!is_length(from));
+        let (min, max) = (number("min", least), number("max", u32::MAX));
         // As it is written: bounds are for what is read.
-        let otherwise = number("default", 1_u32.max(min).min(max));
+        let default = number("default", 1_u32.max(min).min(max));
         if max < min {
             let message = format!("`max` is less than `min`, which is {min}");
             let at = fields.get("max").map_or(fields.at(), |node| node.at);
@@ -50,7 +52,37 @@ impl Reading<'_> {
             return None;
         }
         let what = self.read_measured(from)?;
+        let otherwise = self.read_otherwise(&fields, &what, default)?;
         Some(Cost::From(Measure { what, otherwise, min, max, per_cell }))
+    }
+
+    /// What is taken where nothing is said. Whoever leaves out how long a body is must not gain by
+    /// that, so that there is no usual number for it.
+    fn read_otherwise(
+        &mut self,
+        fields: &Fields<'_>,
+        what: &Measured,
+        default: u32,
+    ) -> Option<Otherwise> {
+        if *what != Measured::Length {
+            if let Some(node) = fields.get("missing") {
+                let message = "`missing` is for `from: content-length` only";
+                self.problems.error(node.at, message).help("use `default`, with a number");
+            }
+            return Some(Otherwise::Cells(default));
+        }
+        if let Some(node) = fields.get("default") {
+            let message = "a body whose length is not said has no usual one";
+            let problem = self.problems.error(node.at, message);
+            problem.help("leave `default` out, or write `missing: largest`, `refuse` or a number");
+        }
+        let Some(node) = fields.get("missing") else { return Some(Otherwise::Largest) };
+        if let Value::Integer(_) | Value::Fraction(_) = node.value {
+            let cells = node.count("missing", 0..=u32::MAX.into(), &mut self.problems)?;
+            return Some(Otherwise::Cells(u32::try_from(cells).ok()?));
+        }
+        let word = node.choice("missing", &UNSAID, &mut self.problems)?;
+        Some(if word == "refuse" { Otherwise::Refuse } else { Otherwise::Largest })
     }
 
     fn read_measured(&mut self, node: &Node) -> Option<Measured> {
@@ -65,9 +97,12 @@ impl Reading<'_> {
             };
         }
         if text == "content-length" {
-            return Some(Measured::Request(Attribute::Header("content-length".into())));
+            return Some(Measured::Length);
         }
         let attribute = self.read_attribute(node)?;
+        if matches!(&attribute, Attribute::Header(name) if **name == *"content-length") {
+            return Some(Measured::Length);
+        }
         if matches!(attribute, Attribute::Named(_)) {
             let message = format!("{} has no name here", quoted(text));
             let problem = self.problems.error(node.at, message);
@@ -76,4 +111,11 @@ impl Reading<'_> {
         }
         Some(Measured::Request(attribute))
     }
+}
+
+/// Whether a cost is read from the length of a body.
+fn is_length(from: &Node) -> bool {
+    let Value::Text(text) = &from.value else { return false };
+    let name = text.strip_prefix("header:").unwrap_or(text);
+    name.trim().eq_ignore_ascii_case("content-length")
 }

@@ -278,8 +278,8 @@ impl Reading<'_> {
             let problem =
                 self.problems.error(fields.at_name(), "nothing says how many bytes a request has");
             problem.help(
-                "add `cost: { from: content-length, default: 1000000 }`: the default is for those \
-                 that do not say",
+                "add `cost: { from: content-length }`: who does not say how long a body is pays \
+                 for the largest",
             );
         }
         Some(Limit {

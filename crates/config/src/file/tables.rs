@@ -73,6 +73,7 @@ pub(super) const ALGORITHMS: [&str; Kind::ALL.len()] = {
     names
 };
 pub(super) const MODES: [&str; 2] = ["meter", "queue"];
+pub(super) const UNSAID: [&str; 2] = ["largest", "refuse"];
 pub(super) const MISSING: [&str; 2] = ["together", "skip"];
 pub(super) const WITHOUT_STORE: [&str; 3] = ["local", "open", "closed"];
 pub(super) const HEADERS: [&str; 6] = ["both", "draft", "legacy", "github", "envoy", "none"];
@@ -175,6 +176,8 @@ pub(super) static COST_RULE: Table = Table {
     required: &["cost"],
 };
 
+const ANY_COUNT: Takes = Takes::Count { min: 0, max: u32::MAX as u64 };
+
 pub(super) static MEASURE: Table = Table {
     what: "a measured cost",
     about: "A cost that the request or its response says.",
@@ -184,10 +187,14 @@ pub(super) static MEASURE: Table = Table {
                     "response:x-tokens"], pattern: "" },
             "Where: an attribute of the request, `content-length`, or `response:NAME`, a header \
              of the response.";
-        "default": Takes::Count { min: 0, max: u32::MAX as u64 },
+        "default": ANY_COUNT,
             "Where it says nothing; for a response, what is taken until it is there. 1 unless \
-             said.";
-        "min": Takes::Count { min: 0, max: u32::MAX as u64 }, "The least; 1 unless said.";
+             said. Not for `content-length`.";
+        "missing": Takes::Either(&[Takes::OneOf(&UNSAID), ANY_COUNT]),
+            "For `content-length`, what a body costs whose length is not said: `largest`, as much \
+             as the limit ever lets pass at once, which is the usual; `refuse`, with status 411; \
+             or a number.";
+        "min": ANY_COUNT, "The least; 1 unless said, and 0 for `content-length`.";
         "max": COUNT, "The most.";
     },
     required: &["from"],

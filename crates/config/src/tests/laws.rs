@@ -86,9 +86,10 @@ pub(super) fn walked<'f>(
             Turn::Misses => continue,
             Turn::NoLimit { .. } => {}
             Turn::Unlimited if !is_sure => {}
-            turn @ (Turn::Blocks | Turn::Unlimited) => {
-                let blocks = matches!(turn, Turn::Blocks);
-                plan.stopped = Some(Stopped { rule, number, blocks });
+            turn @ (Turn::Blocks | Turn::Unlimited | Turn::WantsLength) => {
+                let wants_length = matches!(turn, Turn::WantsLength);
+                let blocks = wants_length || matches!(turn, Turn::Blocks);
+                plan.stopped = Some(Stopped { rule, number, blocks, wants_length });
                 break;
             }
         }
@@ -210,7 +211,8 @@ fn an_explanation_is_the_plan() {
                 match explained.does {
                     Does::Counts(planned) => told.charges.push(planned),
                     Does::Blocks | Does::LetsPass => {
-                        told.stopped = Some(Stopped { rule: explained.rule, number, blocks });
+                        let rule = explained.rule;
+                        told.stopped = Some(Stopped { rule, number, blocks, wants_length: false });
                     }
                     _ => {}
                 }

@@ -169,7 +169,8 @@ impl Came {
         let named = |answer: Answer<'_>| (answer.name(), answer.rule.to_owned());
         let stopped = || admission.stopped_by().map(|rule| (rule.to_owned(), rule.to_owned()));
         let mut by: Named = admission.violated().map(named).collect();
-        by.extend(stopped().filter(|_| ends == Ends::Block));
+        let is_stopped = ends == Ends::Block || admission.reason() == Reason::LengthRequired;
+        by.extend(stopped().filter(|_| is_stopped));
         let refused = admission.each().filter(|it| it.is_shadow && !it.decision.verdict.passes());
         let shadow = refused.map(named).collect();
         let rules = admission.each().map(named).chain(stopped()).collect();

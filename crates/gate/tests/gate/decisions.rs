@@ -76,7 +76,7 @@ fn units_of_many_bytes_are_told_by_their_name() {
         ("kB", r#""up";q=10000;w=60;qu="kB""#),
         ("MB", r#""up";q=10;w=60;qu="MB""#),
     ] {
-        let cost = "cost: { from: content-length, default: 100 }";
+        let cost = "cost: { from: content-length }";
         let (gate, _clock) =
             gate(&format!("rules: [{{ name: up, limit: 10MB/min, unit: {unit}, {cost} }}]"));
         let mut told = Vec::new();

@@ -10,7 +10,7 @@ use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tidegate_core::Span;
-use tidegate_gate::{Admission, Field};
+use tidegate_gate::{Admission, Field, Length};
 
 use super::reply::{self, Problem, Reply};
 use crate::ask::Ask;
@@ -23,6 +23,8 @@ struct Dialect {
     method: &'static str,
     target: &'static str,
     host: &'static str,
+    /// How long its body is. Not where proxies pass on whatever header a client sends.
+    length: Option<&'static str>,
 }
 
 /// `/v1/forward-auth`, as Caddy and Traefik ask.
@@ -36,6 +38,7 @@ pub(super) async fn forwarded(
         method: "x-forwarded-method",
         target: "x-forwarded-uri",
         host: "x-forwarded-host",
+        length: None,
     };
     decide(desk, head, visitor, &dialect, notes).await
 }
@@ -47,8 +50,12 @@ pub(super) async fn original(
     visitor: Visitor,
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
-    let dialect =
-        Dialect { method: "x-original-method", target: "x-original-uri", host: "x-original-host" };
+    let dialect = Dialect {
+        method: "x-original-method",
+        target: "x-original-uri",
+        host: "x-original-host",
+        length: Some("x-original-content-length"),
+    };
     decide(desk, head, visitor, &dialect, notes).await
 }
 
@@ -100,6 +107,7 @@ fn asked_about<'h>(
     let method = bytes(dialect.method).unwrap_or(head.method.as_str().as_bytes());
     ask.method = String::from_utf8_lossy(method);
     ask.set_target(bytes(dialect.target).map_or("/".into(), escaped));
+    ask.length = Some(length(head, dialect).unwrap_or_else(|| Length::unsaid(&ask.method)));
     let host = bytes(dialect.host).or_else(|| bytes(HOST.as_str()));
     ask.host = host.map(String::from_utf8_lossy);
     for (name, value) in &head.headers {
@@ -108,6 +116,14 @@ fn asked_about<'h>(
         }
     }
     Ok(ask)
+}
+
+/// How long the body is, as the proxy says: the headers of the question are about the question. An
+/// empty one says nothing, since some proxies send that for a header that they do not have.
+fn length(head: &Parts, dialect: &Dialect) -> Option<Length> {
+    let said = head.headers.get_all(dialect.length?).into_iter();
+    let said = said.filter(|it| !it.is_empty()).map(|it| Length::read(it.as_bytes()));
+    said.reduce(Length::and)
 }
 
 /// How long a proxy waits for the answer, less what the way takes.

@@ -6,6 +6,7 @@ mod support;
 #[path = "../wire/mod.rs"]
 mod wire;
 
+mod bodies;
 #[cfg(feature = "redis")]
 mod fleet;
 mod handlers;
