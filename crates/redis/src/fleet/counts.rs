@@ -26,6 +26,9 @@ pub struct FleetCounts {
     pub closed: u64,
     /// Of those without Redis: how many may have been charged there all the same.
     pub unanswered: u64,
+    /// Cells that this node's share let through and that Redis will never be told of, because more
+    /// keys owed something than are remembered.
+    pub written_off: u64,
 }
 
 #[derive(Debug, Default)]
@@ -104,6 +107,7 @@ impl Counts {
             open: read(&self.open),
             closed: read(&self.closed),
             unanswered: read(&self.unanswered),
+            written_off: 0,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod counts;
 mod decided;
 mod judge;
+mod owed;
 mod put;
 mod receipts;
 mod repay;
@@ -21,6 +22,7 @@ pub use self::counts::FleetCounts;
 pub use self::decided::FleetDecided;
 pub(crate) use self::decided::{Decisions, in_one};
 use self::judge::Part;
+use self::owed::Owed;
 pub use self::put::WantedRule;
 pub use self::receipts::FleetReceipts;
 use self::repay::Repaying;
@@ -71,6 +73,7 @@ struct Inner {
     store: RedisStore,
     /// Where rules count while Redis does not answer.
     local: MemoryStore,
+    owed: Owed,
     repaying: Repaying,
     clock: SystemClock,
     counts: Counts,
@@ -102,8 +105,8 @@ impl Fleet {
     pub fn with_local(store: RedisStore, local: MemoryStore) -> Fleet {
         let (clock, counts, repaying) =
             (SystemClock::new(), Counts::default(), Repaying::default());
-        let rules = AtomicU64::new(0);
-        Fleet { inner: Arc::new(Inner { store, local, repaying, clock, counts, rules }) }
+        let (owed, rules) = (Owed::new(local.keys_max()), AtomicU64::new(0));
+        Fleet { inner: Arc::new(Inner { store, local, owed, repaying, clock, counts, rules }) }
     }
 
     /// A rule, from now on until it is dropped. Nodes agree on its name and its policy.
@@ -127,7 +130,7 @@ impl Fleet {
         without: WithoutStore,
     ) -> Result<SharedRule, FleetChangeError> {
         let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
-        SharedRule::new(rule, number, without, &self.inner.local)
+        SharedRule::new(rule, number, without, (&self.inner.local, &self.inner.owed))
     }
 
     /// Changes the policy of a rule, for all its clones: what was consumed is kept.
@@ -172,7 +175,9 @@ impl Fleet {
         let part = Part::new(&SharedCharge { rule, key, cost: 0 });
         if let Some(key) = part.local_key(&self.inner.local) {
             self.inner.local.reset(&part.present.local, key);
-            self.inner.local.reset(&part.present.owed, key);
+        }
+        if let Some((key, _)) = self.inner.owed.look(&part, self.now()) {
+            self.inner.owed.clear(&part.present.owed, key);
         }
         self.inner.store.reset(&part.present.rule, key).await
     }
@@ -184,7 +189,7 @@ impl Fleet {
 
     /// How many decisions were made by what, since it was made.
     pub fn counts(&self) -> FleetCounts {
-        self.inner.counts.read()
+        FleetCounts { written_off: self.inner.owed.written_off(), ..self.inner.counts.read() }
     }
 
     /// The server's clock, as far as it is known here.

@@ -44,18 +44,18 @@ impl Fleet {
             wanted.iter().map(|it| share(&it.policy, it.without)).collect();
         let shares = shares.map_err(FleetChangeError::Quota)?;
         let counted: Vec<Counted> = wanted.iter().map(Counted::of).collect();
-        let here = wanted.iter().zip(&shares).zip(&counted);
-        let here: Vec<_> =
-            here.flat_map(|((it, share), at)| at.wanted(*share, it.change)).collect();
-        let made = self.inner.local.put(&here, now.here).map_err(FleetChangeError::TooMany)?;
-        let mut made = made.into_iter().map(Arc::new);
-        let mut rules = Vec::with_capacity(wanted.len());
-        while let (Some(local), Some(owed)) = (made.next(), made.next()) {
-            let wanted = &wanted[rules.len()];
+        let here = || wanted.iter().zip(&shares).zip(&counted);
+        let local: Vec<_> = here().map(|((it, share), at)| at.local(*share, it.change)).collect();
+        let owed: Vec<_> = here().map(|((it, share), at)| at.owed(*share, it.change)).collect();
+        // There is room for what is owed wherever there is for what is counted.
+        let local = self.inner.local.put(&local, now.here).map_err(FleetChangeError::TooMany)?;
+        let owed = self.inner.owed.put(&owed, now.here).map_err(FleetChangeError::TooMany)?;
+        let made = local.into_iter().map(Arc::new).zip(owed.into_iter().map(Arc::new));
+        let put = wanted.iter().zip(made).map(|(wanted, (local, owed))| {
             let rule = self.rule_in_redis(wanted, now);
-            rules.push(self.shared(wanted, Present { rule, local, owed }));
-        }
-        Ok(rules)
+            self.shared(wanted, Present { rule, local, owed })
+        });
+        Ok(put.collect())
     }
 
     fn rule_in_redis(&self, wanted: &WantedRule<'_>, now: Now) -> FleetRule {
@@ -93,17 +93,16 @@ impl Counted {
         Counted { present: wanted.before.map(SharedRule::present), besides: besides.collect() }
     }
 
-    /// By which it decides without Redis, and what it owes to Redis then.
-    fn wanted(&self, policy: Policy, change: Change) -> [tidegate_store::Wanted<'_>; 2] {
-        let [local, owed] = match &self.present {
-            Some(present) => [Some(&*present.local), Some(&*present.owed)],
-            None => [None; 2],
-        };
-        let besides = &self.besides;
-        [
-            tidegate_store::Wanted { policy, before: local, change, besides },
-            tidegate_store::Wanted { policy, before: owed, change, besides: &[] },
-        ]
+    /// By which it decides without Redis.
+    fn local(&self, policy: Policy, change: Change) -> tidegate_store::Wanted<'_> {
+        let before = self.present.as_ref().map(|present| &*present.local);
+        tidegate_store::Wanted { policy, before, change, besides: &self.besides }
+    }
+
+    /// What it owes to Redis then.
+    fn owed(&self, policy: Policy, change: Change) -> tidegate_store::Wanted<'_> {
+        let before = self.present.as_ref().map(|present| &*present.owed);
+        tidegate_store::Wanted { policy, before, change, besides: &[] }
     }
 }
 

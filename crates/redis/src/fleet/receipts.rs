@@ -46,7 +46,7 @@ pub(super) enum Charged {
         key: Key,
         receipt: Receipt,
         /// The same as Redis is to be told of it.
-        owed: Option<(Arc<Rule>, Receipt)>,
+        owed: Option<(Arc<Rule>, Key, Receipt)>,
     },
 }
 
@@ -253,7 +253,7 @@ impl Charged {
                 receipt: split_receipt(receipt, cells),
                 owed: owed
                     .as_mut()
-                    .map(|(owed, receipt)| (Arc::clone(owed), split_receipt(receipt, cells))),
+                    .map(|(rule, key, it)| (Arc::clone(rule), *key, split_receipt(it, cells))),
             },
         }
     }
@@ -263,8 +263,8 @@ impl Charged {
         if let Charged::Local { rule, key, receipt, owed } = self {
             let (local, now) = (&fleet.inner.local, fleet.now());
             local.refund(&rule, key, now, receipt);
-            if let Some((owed, receipt)) = owed {
-                local.refund(&owed, key, now, receipt);
+            if let Some((owed, key, receipt)) = owed {
+                fleet.inner.owed.refund(&owed, key, now, receipt);
             }
         }
     }

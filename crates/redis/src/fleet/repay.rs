@@ -1,4 +1,4 @@
-//! The way back to Redis without a free burst: what passed without it is charged to it.
+//! The way back to Redis without a free burst: what passed without it is charged to it, once.
 //!
 //! Key by key, as they are asked about. One request repays, and all others for that key wait for
 //! it, so that none is decided by Redis before Redis knows. It is done in a task of its own, so
@@ -77,7 +77,7 @@ impl Drop for Leaving {
 impl Fleet {
     /// Charges to Redis what was let through without it, for the keys of this request.
     pub(super) async fn repay(&self, parts: &[Part<'_>], deadline: Tick) {
-        if self.inner.local.is_empty() {
+        if self.inner.owed.is_empty() {
             return;
         }
         let mut waits = Vec::new();
@@ -93,9 +93,7 @@ impl Fleet {
     /// Begins to repay a key, if something is owed for it; what to wait for.
     fn begin(&self, part: &Part<'_>, deadline: Tick) -> Option<Arc<Semaphore>> {
         let inner = &self.inner;
-        let key = part.local_key(&inner.local)?;
-        let look = inner.local.peek(&part.present.owed, key, self.now(), 0);
-        let cost = look.limit.saturating_sub(look.remaining);
+        let (key, cost) = inner.owed.look(part, self.now())?;
         if cost == 0 || !inner.store.is_asked(&part.present.rule, part.key) {
             return None;
         }
@@ -115,7 +113,7 @@ impl Fleet {
                 Err(error) => !error.is_certain(),
             };
             if taken {
-                inner.local.reset(&present.owed, key);
+                inner.owed.clear(&present.owed, key);
             }
         });
         Some(done)

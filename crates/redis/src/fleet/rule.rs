@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick};
 use tidegate_store::{MemoryStore, Rule, TooManyRules};
 
+use super::owed::Owed;
 use crate::rule::FleetRule;
 
 /// What a rule does with a request that Redis does not answer.
@@ -62,11 +63,12 @@ impl SharedRule {
         rule: FleetRule,
         number: u64,
         without: WithoutStore,
-        local: &MemoryStore,
+        stores: (&MemoryStore, &Owed),
     ) -> Result<SharedRule, FleetChangeError> {
         let share = share(rule.policy(), without).map_err(FleetChangeError::Quota)?;
-        let counts = || local.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany);
-        let (local, owed) = (counts()?, counts()?);
+        let (local, owed) = stores;
+        let local = local.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany)?;
+        let owed = owed.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany)?;
         Ok(SharedRule::of(Present { rule, local, owed }, number, without))
     }
 

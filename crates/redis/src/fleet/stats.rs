@@ -44,8 +44,8 @@ impl Fleet {
         self.inner.store.health()
     }
 
-    /// What is kept in this process: what was decided without Redis, and what Redis has not been
-    /// told of yet.
+    /// What is kept in this process of what was decided without Redis. What Redis has not been told
+    /// of yet is kept beside it, for as many keys.
     pub fn local_stats(&self) -> MemoryStats {
         self.inner.local.stats()
     }

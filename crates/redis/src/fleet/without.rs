@@ -81,10 +81,8 @@ impl Fleet {
     fn owing(&self, part: &Part<'_>, key: Key, receipt: Receipt) -> Charged {
         let mut owed = None;
         if !lends(&part.present.rule) {
-            let rule = &part.present.owed;
-            let (local, cost) = (&self.inner.local, receipt.cost());
-            let (_, receipt) = local.decide_with_receipt(rule, key, self.now(), cost);
-            owed = receipt.map(|receipt| (rule.clone(), receipt));
+            let added = self.inner.owed.add(part, receipt.cost(), self.now());
+            owed = added.map(|(key, receipt)| (part.present.owed.clone(), key, receipt));
         }
         Charged::Local { rule: part.present.local.clone(), key, receipt, owed }
     }

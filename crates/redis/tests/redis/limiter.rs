@@ -155,7 +155,8 @@ async fn mistakes_in_building_are_named() {
     assert!(text.contains("4096") || text.contains("4_096"), "{text}");
     let text = new().each("a", one).connect("http://x").await.unwrap_err().to_string();
     assert!(text.contains("redis://"), "{text}");
-    let text = new().each("a", one).connect("redis://127.0.0.1:1").await.unwrap_err().to_string();
+    let text = new().each("a", one).required().connect("redis://127.0.0.1:1").await;
+    let text = text.unwrap_err().to_string();
     assert!(text.starts_with("nobody answers at `127.0.0.1:1`"), "{text}");
 }
 

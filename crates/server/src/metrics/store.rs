@@ -28,6 +28,7 @@ pub(super) fn write(text: &mut Text, gate: &Gate) {
     // Also where there is no Redis: an alert on what is not there never fires.
     let store = store.unwrap_or_default();
     write_fallback(text, &store);
+    write_written_off(text, &store);
     write_redis(text, &store);
 }
 
@@ -39,6 +40,13 @@ fn write_fallback(text: &mut Text, store: &StoreStats) {
     for (by, count) in [("local", counts.local), ("open", counts.open), ("closed", counts.closed)] {
         text.value(&[("by", by)], count);
     }
+}
+
+/// What will be missing in Redis.
+fn write_written_off(text: &mut Text, store: &StoreStats) {
+    let help = "Cells that were let through without Redis and that it is never told of.";
+    text.family("tidegate_written_off_cells_total", Kind::Counter, help);
+    text.value(&[], store.decisions.written_off);
 }
 
 fn write_redis(text: &mut Text, store: &StoreStats) {

@@ -1,0 +1,69 @@
+//! What was let through without Redis is charged once, to the key that owes it.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod stand;
+
+use std::time::Duration;
+
+use tidegate_core::Quota;
+use tidegate_redis::{By, FleetLimiter, WithoutStore};
+use tidegate_testbed::Server;
+
+use self::stand::LONG;
+
+const LIMIT: u32 = 10;
+const KEYS_MAX: usize = 1_000;
+const KEYS: usize = 5_000;
+
+async fn until_it_decides(limiter: &FleetLimiter) {
+    let asking = async {
+        while limiter.key("somebody").peek().await.by() != By::Store {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LONG, asking).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_with_more_keys_than_are_remembered_costs_others_nothing() {
+    let mut server = Server::start().unwrap();
+    let builder = FleetLimiter::builder().each("client", Quota::per_day(LIMIT));
+    let builder = builder.without_store(WithoutStore::Local { nodes: 1 }).remember_refusals(false);
+    let builder = builder.local_keys_max(KEYS_MAX).deadline(Duration::from_millis(500));
+    let limiter = builder.connect(&server.url()).await.unwrap();
+    server.kill();
+    let mut passed = Vec::new();
+    for number in 0..KEYS {
+        let answer = limiter.decide(&*format!("away-{number}")).await;
+        assert_eq!(answer.by(), By::Local);
+        passed.push(answer.verdict().passes());
+    }
+    server.restart().unwrap();
+    until_it_decides(&limiter).await;
+
+    // Nobody ever saw these.
+    for number in 0..100 {
+        let key = format!("new-{number}");
+        for left in (0..LIMIT).rev() {
+            let answer = limiter.decide(&*key).await;
+            assert_eq!((answer.by(), answer.decision().remaining), (By::Store, left), "{key}");
+        }
+    }
+    // And of those that asked meanwhile, each owes what it was given, or that was written off.
+    let mut charged = 0;
+    for (number, passed) in passed.iter().enumerate() {
+        for _ in 0..2 {
+            let answer = limiter.decide(&*format!("away-{number}")).await;
+            assert_eq!(answer.by(), By::Store);
+        }
+        let left = limiter.key(&*format!("away-{number}")).cost(0).peek().await;
+        let owed = LIMIT - 2 - left.decision().remaining;
+        assert!(owed <= u32::from(*passed), "away-{number} was charged {owed}");
+        charged += u64::from(owed);
+    }
+    let passed = passed.iter().filter(|passed| **passed).count() as u64;
+    let written_off = limiter.counts().written_off;
+    assert_eq!(charged + written_off, passed);
+    assert!(KEYS_MAX as u64 <= charged, "{charged} of {passed}");
+}
