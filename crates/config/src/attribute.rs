@@ -8,6 +8,10 @@ use crate::misread::{Misread, quoted};
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Attribute {
+    /// Who is known by an API key that was given out, by name.
+    ApiKey,
+    /// What the file of API keys says of that owner.
+    ApiKeyOwner(Box<str>),
     /// A claim of a token that was checked, by its name or a dotted path.
     Claim(Box<str>),
     /// A cookie.
@@ -39,12 +43,17 @@ pub enum Attribute {
 }
 
 /// Names without a colon.
-pub(crate) const PLAIN: [&str; 8] =
-    ["fingerprint", "host", "ip", "method", "path", "tier", "user", "client"];
+pub(crate) const PLAIN: [&str; 9] =
+    ["api-key", "fingerprint", "host", "ip", "method", "path", "tier", "user", "client"];
 
 /// Names with something behind a colon.
-pub(crate) const WITH_NAME: [&str; 6] =
-    ["attribute", "cookie", "header", "jwt", "query", "segment"];
+pub(crate) const WITH_NAME: [&str; 7] =
+    ["api-key", "attribute", "cookie", "header", "jwt", "query", "segment"];
+
+/// The owner of an API key by name: `api-key:name` is `api-key`.
+pub(crate) const NAME_OF_KEY: &str = "name";
+/// The tier of the owner of an API key.
+pub(crate) const TIER_OF_KEY: &str = "tier";
 
 impl Attribute {
     /// Reads a name such as `ip` or `header:x-api-key`. `identities` are the file's own names. What
@@ -60,6 +69,7 @@ impl Attribute {
             return Ok(Attribute::Named(name.into()));
         }
         Ok(match text {
+            "api-key" => Attribute::ApiKey,
             "fingerprint" => Attribute::Fingerprint,
             "host" => Attribute::Host,
             "ip" => Attribute::Ip,
@@ -81,6 +91,8 @@ impl Attribute {
             return Err(Misread::new(message, "choose a shorter name"));
         }
         Ok(match kind {
+            "api-key" if name == NAME_OF_KEY => Attribute::ApiKey,
+            "api-key" => Attribute::ApiKeyOwner(name.into()),
             "attribute" => Attribute::Given(name.into()),
             "cookie" => Attribute::Cookie(name.into()),
             "header" => Attribute::Header(header_name(name)?),
@@ -146,8 +158,8 @@ fn accepted(identities: &[Box<str>]) -> String {
     // A file may have hundreds.
     let own = identities.iter().take(8).fold(String::new(), |names, name| names + name + ", ");
     format!(
-        "use {own}ip, user, tier, method, host, path, fingerprint, header:NAME, cookie:NAME, \
-         query:NAME, jwt:CLAIM, segment:NUMBER or attribute:NAME"
+        "use {own}api-key, ip, user, tier, method, host, path, fingerprint, api-key:NAME, \
+         header:NAME, cookie:NAME, query:NAME, jwt:CLAIM, segment:NUMBER or attribute:NAME"
     )
 }
 
@@ -155,6 +167,8 @@ impl fmt::Display for Attribute {
     /// As it is written in a file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Attribute::ApiKey => f.write_str("api-key"),
+            Attribute::ApiKeyOwner(name) => write!(f, "api-key:{name}"),
             Attribute::Claim(name) => write!(f, "jwt:{name}"),
             Attribute::Cookie(name) => write!(f, "cookie:{name}"),
             Attribute::Fingerprint => f.write_str("fingerprint"),

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use tidegate_core::Tick;
 
 use crate::address::Group;
+use crate::api_keys::Presented;
 use crate::attribute::Attribute;
 use crate::identify::{Identify, Tiers};
 use crate::matcher::Matcher;
@@ -32,6 +33,7 @@ pub struct Facts<'r, 'a> {
     client: OnceCell<Option<IpAddr>>,
     group: OnceCell<Option<Group>>,
     pub(crate) claims: OnceCell<Option<Claims>>,
+    pub(crate) api_key: OnceCell<Presented<'r>>,
     tier: OnceCell<usize>,
     /// Whether its path is read in another way than the plain one.
     is_other: bool,
@@ -93,8 +95,21 @@ impl<'r, 'a> Facts<'r, 'a> {
     fn by(path: Normal<'a>, identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
         let (client, group) = (OnceCell::new(), OnceCell::new());
         let (claims, tier) = (OnceCell::new(), OnceCell::new());
-        let (is_other, next, route) = (false, None, Route::Any);
-        Facts { identify, request, path, now, client, group, claims, tier, is_other, next, route }
+        let (api_key, is_other, next, route) = (OnceCell::new(), false, None, Route::Any);
+        Facts {
+            identify,
+            request,
+            path,
+            now,
+            client,
+            group,
+            claims,
+            api_key,
+            tier,
+            is_other,
+            next,
+            route,
+        }
     }
 
     /// The request by each way to read its path, this one first: nearly all have no other, and

@@ -1,6 +1,7 @@
 //! Who a request is from: named identities, trusted proxies, tokens, tiers.
 
 use crate::address::Proxies;
+use crate::api_keys::ApiKeys;
 use crate::attribute::Attribute;
 use crate::token::Tokens;
 
@@ -11,6 +12,7 @@ pub(crate) struct Identify {
     /// For each name: the first alternative that is present counts.
     pub(crate) identities: Vec<Vec<Alternative>>,
     pub(crate) proxies: Proxies,
+    pub(crate) api_keys: Option<ApiKeys>,
     pub(crate) tokens: Option<Tokens>,
     /// Where the token is; `Bearer ` in front of it is skipped.
     pub(crate) token_in: Option<Attribute>,

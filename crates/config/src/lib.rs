@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod api_keys;
 mod attribute;
 mod cost;
 mod envoy;
@@ -45,6 +46,7 @@ mod values;
 mod zone;
 
 pub use self::address::Group;
+pub use self::api_keys::{KeyFile, KeyHash, KeyOwner, KeyProblem, ListedKey};
 pub use self::attribute::Attribute;
 pub use self::envoy::{EnvoyLimit, EnvoyLoaded, EnvoyRules, EnvoyUnit};
 pub use self::explain::{Does, Explained};

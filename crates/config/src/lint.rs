@@ -62,6 +62,10 @@ lints! {
         "The forwarding header of a trusted proxy is believed. Where everybody is trusted, each \
          client can write the address of any other there, and have a new bucket for every \
          request. Name only the networks of your own proxies.";
+    UnknownTier, "unknown-tier":
+        "The file of API keys has a tier that no rule knows.",
+        "Whoever has such a key has the limits of the default tier. Correct the tier in the file \
+         of keys, give a rule a limit for it, or list it under `names` of `tiers`.";
     UnreachableRule, "unreachable-rule":
         "A rule above ends the list for every request that this rule matches.",
         "The rule limits nobody. Move it above the rule that hides it, or give it a higher \

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use crate::file::{Outside, Reading};
 use crate::report::{File, Report};
 use crate::rules::Rules;
-use crate::source::{self, FILE_BYTES_MAX, Format};
+use crate::source::{self, FILE_BYTES_MAX, Format, Node};
 
 /// The most files of a folder.
 const FILES_MAX: usize = 256;
@@ -66,7 +66,8 @@ impl Rules {
 
     /// Reads the policy file at `path`, once: it may be a pipe. Of a folder, all that end in
     /// `.yaml`, `.yml`, `.toml` or `.json` are read as one policy, by name; those with `.tests`
-    /// before that are left to [`Suite`](crate::Suite).
+    /// before that are left to [`Suite`](crate::Suite), and the file of API keys that one of them
+    /// names is read as such.
     pub fn from_path(path: &Path) -> Result<Loaded, LoadError> {
         let mut texts = Vec::new();
         let paths = policy_files(path)?;
@@ -143,6 +144,8 @@ pub(crate) fn read(
             Err(problem) => drop(reading.problems.add(problem)),
         }
     }
+    let keys = key_files(texts, &trees);
+    trees.retain(|tree| !keys.contains(&tree.at.file));
     let rules = if reading.problems.is_fatal() { Rules::default() } else { reading.rules(&trees) };
     let is_fatal = reading.problems.is_fatal();
     let report = Report::of(&files, reading.problems);
@@ -150,6 +153,19 @@ pub(crate) fn read(
         return Err(report);
     }
     Ok(Loaded { rules, report, files: Vec::new() })
+}
+
+/// Which of the files another one names as its file of API keys: it is no policy, although it may
+/// stand among them.
+fn key_files(texts: &[(String, Vec<u8>, Format)], trees: &[Node]) -> Vec<u16> {
+    let path = |tree: &Node| texts.get(usize::from(tree.at.file)).map(|(name, ..)| Path::new(name));
+    let named = |tree: &Node| {
+        let name = tree.field("api_keys")?.field("file")?.plain_text();
+        Some(path(tree)?.parent()?.join(name))
+    };
+    let named: Vec<PathBuf> = trees.iter().filter_map(named).collect();
+    let is_named = |tree: &&Node| path(tree).is_some_and(|path| named.iter().any(|it| it == path));
+    trees.iter().filter(is_named).map(|tree| tree.at.file).collect()
 }
 
 /// Reads a file, but not one that is larger than any policy.

@@ -18,6 +18,8 @@ pub struct Plan<'f> {
     pub charges: SmallVec<[Planned<'f>; 4]>,
     /// The rule that lets the request pass whatever those below it say, or blocks it.
     pub stopped: Option<Stopped<'f>>,
+    /// Whether it is refused for an API key that nobody has.
+    pub is_unknown_key: bool,
     /// Whether there are more limits than can be judged together.
     pub is_too_much: bool,
     /// Which of the file's costs counts for the route; none if the caller says what it costs.
@@ -29,6 +31,8 @@ pub struct Plan<'f> {
 pub struct Outline<'f> {
     /// As in [`Plan::stopped`].
     pub stopped: Option<Stopped<'f>>,
+    /// As in [`Plan::is_unknown_key`].
+    pub is_unknown_key: bool,
     /// As in [`Plan::is_too_much`].
     pub is_too_much: bool,
     /// As in [`Plan::route_cost`].
@@ -86,6 +90,7 @@ pub struct Known<'f> {
     /// What the request costs.
     given: u32,
     limits: usize,
+    is_unknown_key: bool,
     last: LastKey<'f>,
 }
 
@@ -108,7 +113,8 @@ impl<'f> Known<'f> {
     #[inline]
     pub fn outline(&self) -> Outline<'f> {
         let is_too_much = Rules::LIMITS_MAX < self.limits;
-        Outline { stopped: None, is_too_much, route_cost: None }
+        let is_unknown_key = self.is_unknown_key;
+        Outline { stopped: None, is_unknown_key, is_too_much, route_cost: None }
     }
 }
 
@@ -151,8 +157,8 @@ impl Rules {
         let outline = self.walk(facts, |asks, who| {
             charges.push(Planned { asks, key: who.parts.clone() });
         });
-        let Outline { stopped, is_too_much, route_cost } = outline;
-        Plan { charges, stopped, is_too_much, route_cost }
+        let Outline { stopped, is_unknown_key, is_too_much, route_cost } = outline;
+        Plan { charges, stopped, is_unknown_key, is_too_much, route_cost }
     }
 
     /// The same for whoever takes each limit as it is found, in order. `facts` are of these rules.
@@ -180,6 +186,7 @@ impl Rules {
             chosen: chosen.iter(),
             given,
             limits: 0,
+            is_unknown_key: facts.is_refused_for_key(),
             last: LastKey::default(),
         })
     }
@@ -194,7 +201,9 @@ impl Rules {
         // Of a new route, its rules, for as long as they are all steady.
         let mut chosen = matches!(facts.route, Route::New { .. }).then(Chosen::new);
         let number = self.route_cost(facts);
-        let mut outline = Outline { stopped: None, is_too_much: false, route_cost: number };
+        let is_unknown_key = facts.is_refused_for_key();
+        let mut outline =
+            Outline { stopped: None, is_unknown_key, is_too_much: false, route_cost: number };
         let route_cost = number.map(|number| &self.costs[number].1);
         // What a steady rule asks, if the route has no cost and the path has one reading.
         let is_plain = route_cost.is_none() && !facts.has_others();
@@ -346,8 +355,8 @@ impl Rules {
 impl<'f> Plan<'f> {
     /// What it says beside its limits.
     pub fn outline(&self) -> Outline<'f> {
-        let Plan { stopped, is_too_much, route_cost, .. } = *self;
-        Outline { stopped, is_too_much, route_cost }
+        let Plan { stopped, is_unknown_key, is_too_much, route_cost, .. } = *self;
+        Outline { stopped, is_unknown_key, is_too_much, route_cost }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use tidegate_core::Tick;
 
+use crate::api_keys::ApiKeys;
 use crate::cost::Cost;
 use crate::facts::Facts;
 use crate::identify::Identify;
@@ -55,6 +56,11 @@ impl Rules {
     pub fn schema() -> serde_json::Value {
         let id = "https://github.com/tidegate/tidegate/blob/main/docs/policy.schema.json";
         crate::schema::schema(&crate::file::FILE, id, "A Tidegate policy")
+    }
+
+    /// How a client is asked for another API key where an unknown one is refused.
+    pub fn challenge(&self) -> Option<String> {
+        self.identify.api_keys.as_ref().map(ApiKeys::challenge)
     }
 
     /// Which headers tell clients about their limits.

@@ -75,6 +75,7 @@ impl Facts<'_, '_> {
             Attribute::Query(name) => {
                 Some(repeated::parameters(self.request.query().unwrap_or_default(), name))
             }
+            Attribute::ApiKey | Attribute::ApiKeyOwner(_) => self.said_of_each_key(attribute),
             Attribute::Claim(name) => self.claims_of_each(name),
             _ => None,
         }
@@ -89,6 +90,7 @@ impl Facts<'_, '_> {
     ) -> Option<Cow<'f, [u8]>> {
         let request = self.request;
         let value = match attribute {
+            Attribute::ApiKey | Attribute::ApiKeyOwner(_) => self.said_of_key(attribute)?.into(),
             Attribute::Claim(name) => self.claims()?.get(name)?.into_owned().into_bytes().into(),
             Attribute::Cookie(_) | Attribute::Header(_) | Attribute::Query(_) => {
                 repeated::only(self.repeated(attribute)?)?
@@ -161,7 +163,7 @@ impl Facts<'_, '_> {
 const TOKENS_MAX: usize = 4;
 
 /// A token without the word in front of it.
-fn without_scheme(token: &[u8]) -> &[u8] {
+pub(crate) fn without_scheme(token: &[u8]) -> &[u8] {
     const SCHEME: &[u8] = b"bearer ";
     match token.split_at_checked(SCHEME.len()) {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case(SCHEME) => rest.trim_ascii(),

@@ -56,6 +56,8 @@ pub enum Reason {
     TooManyLimits,
     /// A rule lets it pass whatever those below it say.
     Unlimited,
+    /// It has an API key that nobody has, and the policy refuses such requests.
+    UnknownKey,
 }
 
 /// Where a limit stands in a policy: its rule, which of the rule's quotas, and which limit of that.
@@ -302,11 +304,13 @@ impl Admission {
         (self.verdict, self.reason) = match outline.stopped {
             Some(stopped) if stopped.wants_length => (Verdict::Never, Reason::LengthRequired),
             Some(stopped) if stopped.blocks => (Verdict::Never, Reason::Blocked),
+            _ if outline.is_unknown_key => (Verdict::Never, Reason::UnknownKey),
             _ if outline.is_too_much => (Verdict::Never, Reason::TooManyLimits),
             Some(_) => (Verdict::Allow, Reason::Unlimited),
             None => (Verdict::Allow, Reason::Judged),
         };
-        let stopped = outline.stopped.filter(|_| self.reason != Reason::TooManyLimits);
+        let is_other = matches!(self.reason, Reason::TooManyLimits | Reason::UnknownKey);
+        let stopped = outline.stopped.filter(|_| !is_other);
         self.stopped_by = stopped.map(|stopped| stopped.number);
         self.route_cost = outline.route_cost;
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tidegate_config::Headers;
 use tidegate_core::{Span, Verdict};
 
-use crate::admission::{Admission, Judged};
+use crate::admission::{Admission, Judged, Reason};
 use crate::draft::{Draft, Edition};
 use crate::generation::Limit;
 
@@ -13,6 +13,8 @@ use crate::generation::Limit;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Field {
+    /// `WWW-Authenticate`
+    Authenticate,
     /// By what the request was decided while Redis did not answer.
     Fallback,
     /// `RateLimit`
@@ -41,6 +43,7 @@ impl Field {
     /// The name, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
+            Field::Authenticate => "www-authenticate",
             Field::Fallback => "x-ratelimit-fallback",
             Field::RateLimit => "ratelimit",
             Field::RateLimitPolicy => "ratelimit-policy",
@@ -144,6 +147,11 @@ impl Admission {
         // A refusal says when to come back whatever else is told.
         if let Verdict::Deny { retry_after } = self.verdict {
             each(Field::RetryAfter, FieldValue::Number(seconds(retry_after).max(1)));
+        }
+        if self.reason == Reason::UnknownKey
+            && let Some(challenge) = self.generation.rules.challenge()
+        {
+            each(Field::Authenticate, FieldValue::Text(&challenge));
         }
         if self.by.is_fallback() {
             each(Field::Fallback, FieldValue::Text(self.by.name()));

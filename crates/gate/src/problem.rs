@@ -19,12 +19,14 @@ impl Admission {
 
     /// The status of a refusal: 429; 403 for what is blocked, since waiting does not help there;
     /// 503 for what is crowded out, since it is the service that is at its limit, not the client;
-    /// 411 for a body that does not say how long it is, where that is asked for.
+    /// 411 for a body that does not say how long it is, where that is asked for; 401 for an API key
+    /// that nobody has.
     pub fn status(&self) -> u16 {
         match self.reason {
             Reason::Blocked => 403,
             Reason::Crowded => 503,
             Reason::LengthRequired => 411,
+            Reason::UnknownKey => 401,
             _ => 429,
         }
     }
@@ -37,6 +39,7 @@ impl Admission {
             Reason::Blocked => ("about:blank", "Blocked"),
             Reason::LengthRequired => ("about:blank", "Length required"),
             Reason::Crowded => (REDUCED_CAPACITY, "Temporary reduced capacity"),
+            Reason::UnknownKey => ("about:blank", "Unauthorized"),
             _ => (QUOTA_EXCEEDED, "Quota exceeded"),
         };
         put("type", json!(kind));
@@ -62,6 +65,7 @@ impl Admission {
             Reason::Blocked => "blocked",
             Reason::Crowded => "crowded",
             Reason::LengthRequired => "length_required",
+            Reason::UnknownKey => "unknown_api_key",
             _ => "rate_limit_exceeded",
         }
     }
@@ -73,6 +77,7 @@ impl Admission {
             (Reason::LengthRequired, _) => {
                 "say how long the body is: send it with a `Content-Length`".to_owned()
             }
+            (Reason::UnknownKey, _) => "the API key is not known, or has expired".to_owned(),
             (Reason::KeyTooLong, _) => "what identifies the request is too long".to_owned(),
             (Reason::TooManyLimits, _) => {
                 "more limits are for this request than can be judged together".to_owned()

@@ -264,3 +264,46 @@ fn a_pipe_is_not_watched() {
     assert_eq!(refused, "it is a pipe or a device, and only a file or a folder can be watched");
     assert_eq!(gate.rules().rules()[0].name(), "a");
 }
+
+/// Keys are given out and taken back while it runs; a file of them that is broken, or gone, changes
+/// nothing.
+#[test]
+fn the_file_of_api_keys() {
+    const POLICY: &str = "
+api_keys: { header: x-api-key, file: keys.yaml }
+rules:
+  - { name: no-key, match: { not: { api_key: { name: '*' } } }, block: true }
+  - { name: a, key: api-key, limit: 1000/min }
+";
+    let folder = Folder::new();
+    let write = |keys: &[&str]| {
+        let listed = |key: &&str| {
+            let hash = tidegate_config::KeyHash::of(key.as_bytes());
+            format!("{{ sha256: {hash} }}")
+        };
+        let keys: Vec<String> = keys.iter().map(listed).collect();
+        folder.write("new.tmp", &format!("names: {{ acme: {{ keys: [{}] }} }}", keys.join(", ")));
+        fs::rename(folder.join("new.tmp"), folder.join("keys.yaml")).unwrap();
+    };
+    write(&["one"]);
+    let watched = Watched::new(&folder.write("policy.yaml", POLICY));
+    let passes = |key: &str| {
+        let request = tidegate_gate::Sample::new("GET /").with_header("x-api-key", key);
+        watched.gate.decide(&request).verdict().passes()
+    };
+    let known = |key: &str| until(LONG, &format!("{key} is known"), || passes(key)).unwrap();
+    let unknown = |key: &str| until(LONG, &format!("{key} is not"), || !passes(key)).unwrap();
+    assert!(passes("one") && !passes("two"));
+    write(&["one", "two"]);
+    known("two");
+    assert!(passes("one"));
+    fs::remove_file(folder.join("keys.yaml")).unwrap();
+    assert!(watched.hears_why().contains("cannot read `keys.yaml`"));
+    assert!(passes("one") && passes("two") && !passes("three"));
+    folder.write("keys.yaml", "names: { acme: { keys: [three] } }");
+    assert!(watched.hears_why().contains("keys.yaml:1: a key is a map"));
+    assert!(passes("one") && passes("two") && !passes("three"));
+    write(&["two"]);
+    unknown("one");
+    assert!(passes("two"));
+}

@@ -154,6 +154,7 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::LengthRequired => "length-required",
         Reason::TooManyLimits => "too-many-limits",
         Reason::Unlimited => "unlimited",
+        Reason::UnknownKey => "unknown-key",
     }
 }
 

@@ -1,5 +1,7 @@
 //! The HTTP door, over real connections.
 
+#[path = "http/keys.rs"]
+mod keys;
 #[path = "http/shares.rs"]
 mod shares;
 #[path = "http/spellings.rs"]

@@ -180,6 +180,7 @@ fn of_number(number: u64) -> Option<HeaderValue> {
 
 fn name(field: Field) -> HeaderName {
     match field {
+        Field::Authenticate => header::WWW_AUTHENTICATE,
         Field::Fallback => const { HeaderName::from_static("x-ratelimit-fallback") },
         Field::RateLimit => const { HeaderName::from_static("ratelimit") },
         Field::RateLimitPolicy => const { HeaderName::from_static("ratelimit-policy") },

@@ -11,6 +11,8 @@ const PERMISSION_DENIED: &str = "7";
 const RESOURCE_EXHAUSTED: &str = "8";
 /// `UNAVAILABLE`
 const UNAVAILABLE: &str = "14";
+/// `UNAUTHENTICATED`
+const UNAUTHENTICATED: &str = "16";
 
 /// Whether a request is a call of gRPC; if so, the media type of its answer. Only a `POST` is one:
 /// whoever says so of a `GET` would get a refusal that looks like a success, for caches to keep.
@@ -30,6 +32,7 @@ pub(crate) fn write(admission: &Admission, media_type: HeaderValue, headers: &mu
     let status = match admission.reason() {
         Reason::Blocked => PERMISSION_DENIED,
         Reason::Crowded => UNAVAILABLE,
+        Reason::UnknownKey => UNAUTHENTICATED,
         _ => RESOURCE_EXHAUSTED,
     };
     headers.insert(header::CONTENT_TYPE, media_type);

@@ -24,7 +24,8 @@ impl<'a> Refusal<'a> {
         self.admission
     }
 
-    /// 429; 403 for what a rule blocks; 503 for what a share has no turn for.
+    /// 429; 403 for what a rule blocks; 401 for an API key that nobody has; 503 for what a share
+    /// has no turn for.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.admission.status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS)
     }

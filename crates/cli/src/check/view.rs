@@ -118,6 +118,7 @@ fn verdict(admission: &Admission) -> String {
     let said = match (admission.reason(), admission.verdict()) {
         (Reason::Blocked, _) => refused("block"),
         (Reason::LengthRequired, _) => refused("never, since it does not say its length"),
+        (Reason::UnknownKey, _) => refused("unknown key"),
         (Reason::Unlimited, Verdict::Allow) => {
             format!("allow, as `{}` says", admission.stopped_by().unwrap_or_default())
         }
@@ -145,6 +146,7 @@ pub(super) fn json(seen: &Seen<'_>) -> Value {
     });
     let (word, wait) = match (seen.admission.reason(), seen.admission.verdict()) {
         (Reason::Blocked, _) => ("block", None),
+        (Reason::UnknownKey, _) => ("unknown-key", None),
         (_, Verdict::Allow) => ("allow", None),
         (_, Verdict::Delay { by }) => ("delay", Some(by)),
         (_, Verdict::Deny { retry_after }) => ("deny", Some(retry_after)),

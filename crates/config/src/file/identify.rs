@@ -35,11 +35,12 @@ impl Reading<'_> {
     pub(super) fn read_identify(
         &mut self,
         identify: Option<&Node>,
-        jwt: Option<&Node>,
-        tiers: Option<&Node>,
+        [api_keys, jwt, tiers]: [Option<&Node>; 3],
     ) -> Identify {
-        let mut read = Identify::default();
+        let api_keys = api_keys.and_then(|node| self.read_api_keys(node));
+        let mut read = Identify { api_keys, ..Identify::default() };
         (read.tokens, read.token_in) = jwt.map_or((None, None), |node| self.read_jwt(node));
+        self.check_place_of_keys(&read);
         let entries = identify.and_then(|node| node.map("identify", &mut self.problems));
         let mut entries = entries.unwrap_or_default();
         let is_name = |entry: &&Entry| !is_setting(&entry.name);
@@ -209,7 +210,7 @@ impl Reading<'_> {
         let text = node.text("an attribute", &mut self.problems)?;
         match Attribute::parse(text, &self.identities) {
             Ok(attribute) => {
-                self.needs_tokens(&attribute, node.at);
+                self.needs_source(&attribute, node.at);
                 Some(attribute)
             }
             Err(Misread { message, help }) => {
@@ -222,12 +223,19 @@ impl Reading<'_> {
         }
     }
 
-    /// A claim is only worth something if somebody checks it. Said once.
-    pub(super) fn needs_tokens(&mut self, attribute: &Attribute, at: Span) {
+    /// A claim is only worth something if somebody checks it, and a key if it was given out. Said
+    /// once.
+    pub(super) fn needs_source(&mut self, attribute: &Attribute, at: Span) {
         if matches!(attribute, Attribute::Claim(_)) && !self.has_tokens {
             self.has_tokens = true;
             let problem = self.problems.error(at, "nothing says how to check tokens");
             problem.help("add `jwt:` with a `secret_env`, a `key_file` or a `jwks_file`");
+        }
+        let is_key = matches!(attribute, Attribute::ApiKey | Attribute::ApiKeyOwner(_));
+        if is_key && self.keys_at.is_none() {
+            self.keys_at = Some(at);
+            let problem = self.problems.error(at, "nothing says which API keys are known");
+            problem.help("add `api_keys: { header: x-api-key, file: keys.yaml }` to the file");
         }
     }
 

@@ -36,10 +36,11 @@ impl Reading<'_> {
         conditions.extend(fields.get("tier").map(|node| self.read_tiers_wanted(node)));
         conditions
             .extend(fields.get("ip").map(|node| Condition::Network(self.read_networks(node))));
-        for name in ["header", "cookie", "query", "jwt", "attribute"] {
+        for name in ["api_key", "header", "cookie", "query", "jwt", "attribute"] {
             let Some(node) = fields.get(name) else { continue };
             let Some(entries) = self.read_pairs(node, name) else { continue };
-            conditions.extend(entries.iter().filter_map(|entry| self.read_value(name, entry)));
+            let kind = if name == "api_key" { "api-key" } else { name };
+            conditions.extend(entries.iter().filter_map(|entry| self.read_value(kind, entry)));
         }
         if let Some(node) = fields.get("not") {
             conditions.push(Condition::Not(self.read_match(Some(node))));
@@ -102,7 +103,7 @@ impl Reading<'_> {
         let name = format!("{kind}:{}", entry.name);
         match Attribute::parse(&name, &[]) {
             Ok(attribute) => {
-                self.needs_tokens(&attribute, entry.name_at);
+                self.needs_source(&attribute, entry.name_at);
                 Some(self.read_values(&entry.node, attribute, &entry.name))
             }
             Err(misread) => {

@@ -1,6 +1,7 @@
 //! From what was typed to rules: each section has a file of its own.
 
 mod adaptive;
+mod api_keys;
 mod costs;
 mod identify;
 mod jwt;
@@ -44,6 +45,8 @@ pub(crate) struct Reading<'o> {
     tiers_are_known: bool,
     /// Whether there is a section `jwt`, be it wrong.
     has_tokens: bool,
+    /// Where known API keys are named, be it wrong.
+    keys_at: Option<Span>,
     /// Whether there is a section `tiers`, be it wrong.
     has_tiers: bool,
     /// How much each identity is made of.
@@ -82,6 +85,7 @@ impl<'o> Reading<'o> {
             tier_places: HashMap::new(),
             tiers_are_known: false,
             has_tokens: false,
+            keys_at: None,
             has_tiers: false,
             sizes: Vec::new(),
             made_of: Vec::new(),
@@ -109,11 +113,12 @@ impl<'o> Reading<'o> {
             }
             first
         };
-        let [identify, jwt, tiers, headers, on_store_error, nodes] =
-            ["identify", "jwt", "tiers", "headers", "on_store_error", "nodes"].map(&mut once);
+        let [identify, keys, jwt, tiers] = ["identify", "api_keys", "jwt", "tiers"].map(&mut once);
+        let [headers, on_store_error, nodes] =
+            ["headers", "on_store_error", "nodes"].map(&mut once);
         self.read_defaults(on_store_error, nodes);
         rules.headers = headers.map_or(Headers::Both, |node| self.read_headers(node));
-        rules.identify = self.read_identify(identify, jwt, tiers);
+        rules.identify = self.read_identify(identify, [keys, jwt, tiers]);
         let costs = files.iter().filter_map(|file| file.get("costs"));
         rules.costs = costs.flat_map(|node| self.read_costs(node)).collect();
         let lists = files.iter().filter_map(|file| file.get("rules"));
@@ -128,6 +133,7 @@ impl<'o> Reading<'o> {
         }
         rules.list = self.in_order(read);
         find_sources(&mut rules.list, &rules.identify);
+        self.warn_of_tiers(&rules.identify);
         rules.identify.tiers = std::mem::take(&mut self.tiers);
         rules.index = Index::new(rules.list.iter().map(|rule| &rule.matcher));
         rules.by_route = ByRoute::of(&rules.list).filter(|_| rules.costs.is_empty());

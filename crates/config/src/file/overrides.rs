@@ -237,7 +237,14 @@ impl Reading<'_> {
 }
 
 fn is_vouched_for(source: &Attribute) -> bool {
-    matches!(source, Attribute::Claim(_) | Attribute::Given(_) | Attribute::Ip)
+    matches!(
+        source,
+        Attribute::ApiKey
+            | Attribute::ApiKeyOwner(_)
+            | Attribute::Claim(_)
+            | Attribute::Given(_)
+            | Attribute::Ip
+    )
 }
 
 /// Tells the override from others: no two lists of values have the same.

@@ -14,6 +14,7 @@ const VALUES: Takes = Takes::Map(&SCALARS);
 const ATTRIBUTE: Takes = Takes::Form {
     like: &[
         "client",
+        "api-key",
         "ip",
         "user",
         "tier",
@@ -21,7 +22,8 @@ const ATTRIBUTE: Takes = Takes::Form {
         "host",
         "path",
         "fingerprint",
-        "header:x-api-key",
+        "api-key:tenant",
+        "header:x-app",
         "cookie:session",
         "query:id",
         "jwt:sub",
@@ -86,9 +88,10 @@ pub(crate) static FILE: Table = Table {
         "$schema": Takes::Text, "Where this file's schema is, for editors. Not used.";
         "allow": LINTS, "Warnings that this file does not get, by name.";
         "identify": Takes::Open(&IDENTIFY, &IDENTITY),
-            "Who a request is from. `client: [header:x-api-key, ip]` is the first that is present; \
-             other names are yours to give. `trusted_proxies` are networks whose \
-             `X-Forwarded-For` is believed.";
+            "Who a request is from. `client: [api-key, ip]` is the first that is present; other \
+             names are yours to give. `trusted_proxies` are networks whose `X-Forwarded-For` is \
+             believed.";
+        "api_keys": Takes::Table(&API_KEYS), "Which API keys were given out, and to whom.";
         "jwt": Takes::Table(&JWT), "How tokens are checked before their claims are believed.";
         "tiers": Takes::Table(&TIERS), "Which tier a request is of.";
         "costs": Takes::List(&Takes::Table(&COST_RULE)),
@@ -128,6 +131,22 @@ pub(super) static IDENTIFY: Table = Table {
     required: &[],
 };
 
+pub(super) const UNKNOWN: [&str; 2] = ["ignore", "refuse"];
+
+pub(super) static API_KEYS: Table = Table {
+    what: "`api_keys`",
+    about: "Which API keys were given out, and to whom.",
+    fields: table_fields! {
+        "header": Takes::Text,
+            "The header that a key is in; of `authorization`, what stands behind `Bearer`.";
+        "file": Takes::Text, "The file that `tidegate keys` writes; see `docs/api-keys.md`.";
+        "unknown": Takes::OneOf(&UNKNOWN),
+            "What becomes of a request with a key that nobody has: `ignore` counts it as one \
+             without a key, which is the usual; `refuse` answers 401.";
+    },
+    required: &["header", "file"],
+};
+
 pub(super) static JWT: Table = Table {
     what: "`jwt`",
     about: "How tokens are checked before their claims are believed.",
@@ -154,7 +173,9 @@ pub(super) static TIERS: Table = Table {
     about: "Which tier a request is of.",
     fields: table_fields! {
         "header": Takes::Text, "The header that says so; short for `from: header:…`.";
-        "from": ATTRIBUTES, "Where it is said; the first that is present counts.";
+        "from": ATTRIBUTES,
+            "Where it is said; the first that is present counts. `api-key:tier` where `api_keys` \
+             are known.";
         "default": Takes::Scalar, "The tier of requests that say nothing, or something unknown.";
         "names": SCALARS, "All tiers there are. With this, another name in a rule is a mistake.";
     },
@@ -213,6 +234,8 @@ pub(super) static MATCH: Table = Table {
              segments, `*` is within one.";
         "tier": SCALARS, "A tier, or a list.";
         "ip": NAMES, "A network, or a list.";
+        "api_key": VALUES,
+            "What the file of API keys says of the owner: `name`, `tier`, or an attribute.";
         "header": VALUES, "Headers and what they have to be: a text, `*` for any, or a list.";
         "cookie": VALUES, "Cookies.";
         "query": VALUES, "Query parameters.";

@@ -2,7 +2,7 @@
 
 use super::Reading;
 use super::tables::TIERS;
-use crate::attribute::Attribute;
+use crate::attribute::{Attribute, TIER_OF_KEY};
 use crate::misread::{Misread, quoted};
 use crate::problem::Span;
 use crate::read::Fields;
@@ -18,10 +18,13 @@ impl Reading<'_> {
         let Some(fields) = fields else { return };
         self.has_tiers = true;
         self.read_tiers_from(&fields);
-        if fields.get("header").is_none() && fields.get("from").is_none() {
+        let says_where = fields.get("header").is_some() || fields.get("from").is_some();
+        if !says_where && self.keys_at.is_some() {
+            self.tiers.from.push(Attribute::ApiKeyOwner(TIER_OF_KEY.into()));
+        } else if !says_where {
             let problem =
                 self.problems.error(fields.at(), "nothing says which tier a request is of");
-            problem.help("add `header: x-tier`, or `from: jwt:tier`");
+            problem.help("add `from: api-key:tier`, or `from: jwt:tier`");
         }
         if !fields.has("default") {
             let problem = self.problems.error(fields.at(), "`tiers` has no `default`");
@@ -49,10 +52,10 @@ impl Reading<'_> {
         }
         for one in fields.get("from").map_or(&[][..], Node::one_or_more) {
             let Some(attribute) = self.read_attribute(one) else { continue };
-            if matches!(attribute, Attribute::Tier | Attribute::Named(_)) {
+            if matches!(attribute, Attribute::ApiKey | Attribute::Tier | Attribute::Named(_)) {
                 let message = format!("`{attribute}` says nothing about the tier");
                 let problem = self.problems.error(one.at, message);
-                problem.help("name where it is said, as in `header:x-tier` or `jwt:tier`");
+                problem.help("name where it is said, as in `api-key:tier` or `jwt:tier`");
                 continue;
             }
             self.tiers.from.push(attribute);
@@ -87,7 +90,7 @@ impl Reading<'_> {
         }
         if self.tiers.names.is_empty() && !self.has_tiers {
             let problem = self.problems.error(at, "nothing says which tier a request is of");
-            problem.help("add `tiers: { header: x-tier, default: free }` to the file");
+            problem.help("add `tiers: { from: api-key:tier, default: free }` to the file");
         } else if self.tiers_are_known && !self.tiers.names.is_empty() {
             let names = &self.tiers.names;
             self.problems.misread(at, || unknown(name, names));

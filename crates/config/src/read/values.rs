@@ -101,6 +101,12 @@ impl Node {
         if let Value::Text(text) = &self.value { text } else { "" }
     }
 
+    /// The value of a field, if the node is a map that has it.
+    pub(crate) fn field(&self, name: &str) -> Option<&Node> {
+        let Value::Map(entries) = &self.value else { return None };
+        entries.iter().find(|entry| entry.name == name).map(|entry| &entry.node)
+    }
+
     /// A list's items, or the node itself.
     pub(crate) fn one_or_more(&self) -> &[Node] {
         match &self.value {

@@ -21,7 +21,7 @@ pub(super) fn loaded(text: &str) -> Loaded {
 
 /// The key of the only rule, as `source=value` with a space between.
 #[track_caller]
-fn key_in(loaded: &Loaded, request: &Sample) -> String {
+pub(super) fn key_in(loaded: &Loaded, request: &Sample) -> String {
     let facts = loaded.rules.facts(request, NOW);
     let plan = loaded.rules.plan(&facts);
     let Some(charge) = plan.charges.first() else { return "skipped".to_owned() };

@@ -75,8 +75,13 @@ pub(super) fn walked<'f>(
     route_cost: Option<usize>,
 ) -> Plan<'f> {
     let cost = route_cost.map(|at| &rules.costs[at].1);
-    let mut plan =
-        Plan { charges: smallvec::SmallVec::new(), stopped: None, is_too_much: false, route_cost };
+    let mut plan = Plan {
+        charges: smallvec::SmallVec::new(),
+        stopped: None,
+        is_unknown_key: false,
+        is_too_much: false,
+        route_cost,
+    };
     for (number, rule) in rules.list.iter().enumerate() {
         let Some((facts, is_sure)) = rule.matcher.reading(facts) else { continue };
         // Each looks its key up for itself.

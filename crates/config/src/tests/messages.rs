@@ -15,6 +15,19 @@ use crate::source::Format;
 
 const SNAPSHOT: &str = "src/tests/messages.txt";
 
+/// A file of keys with more mistakes than are told.
+const BAD_KEYS: &str = "\
+names:
+  acme:
+    teir: pro
+    keys: [{ sha256: tg_a-key-that-must-not-be-shown }]
+  bob:
+    keys: tg_another-key
+  carl: { keys: [{ sha256: 00 }], attributes: { tier: pro } }
+  dora: {}
+  emil: { keys: [{ expires: soon }] }
+";
+
 /// What is around the policies of this test.
 #[derive(Debug)]
 pub(super) struct Pretended;
@@ -22,8 +35,10 @@ pub(super) struct Pretended;
 impl Outside for Pretended {
     fn file(&self, name: &str) -> io::Result<Vec<u8>> {
         match name {
+            "bad-keys.yaml" => Ok(BAD_KEYS.into()),
             "binary.pem" => Ok(vec![0xff; 4]),
             "hello.txt" => Ok(b"hello".to_vec()),
+            "keys.yaml" => Ok(super::api_keys::keys().text().into_bytes()),
             "secret.txt" => Ok(b"an example of a secret, of 32 b.\n".to_vec()),
             _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such file")),
         }

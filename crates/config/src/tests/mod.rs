@@ -1,5 +1,6 @@
 //! Laws of whole policies: files are made up at random, and so are requests.
 
+mod api_keys;
 mod busy;
 mod dots;
 mod identity;

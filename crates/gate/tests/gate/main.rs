@@ -6,6 +6,7 @@ mod stand;
 
 mod adaptive;
 mod adaptive_fleet;
+mod api_keys;
 mod bodies;
 mod calendar;
 mod credits;

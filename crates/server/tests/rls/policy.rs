@@ -24,6 +24,25 @@ async fn entries_are_attributes_and_addresses_are_addresses() {
     assert_eq!(stand.passed(1, &[&[("remote_address", "192.0.2.2")]]).await, 1);
 }
 
+/// Envoy knows no other refusal than that of a limit.
+#[tokio::test]
+async fn an_unknown_key_is_over_the_limit() {
+    let file = std::env::temp_dir().join(format!("tidegate-rls-{}.yaml", std::process::id()));
+    std::fs::write(&file, "names: {}").unwrap();
+    let mut stand = Stand::by_policy(&format!(
+        "api_keys: {{ header: x-api-key, file: '{}', unknown: refuse }}{PER_PLAN}",
+        file.display()
+    ))
+    .await;
+    std::fs::remove_file(&file).unwrap();
+    let key = ("header:x-api-key", "made-up");
+    for descriptors in [&[&[key][..]][..], &[&[("plan", "free")], &[("plan", "free"), key]]] {
+        let response = stand.ask(descriptors).await.unwrap();
+        assert_eq!(response.overall_code(), Code::OverLimit);
+    }
+    assert_eq!(stand.passed(4, &[&[("plan", "free")]]).await, 2, "nothing was charged");
+}
+
 #[tokio::test]
 async fn a_status_says_what_the_limit_is_and_what_is_left() {
     let mut stand = Stand::by_policy(PER_PLAN).await;

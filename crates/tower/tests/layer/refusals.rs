@@ -89,6 +89,34 @@ rules:
     assert_eq!(status(&mut service, request("/")), 429);
 }
 
+/// `abc` is of `acme`.
+#[test]
+fn an_unknown_key_is_unauthorized() {
+    let file = std::env::temp_dir().join(format!("tidegate-layer-{}.yaml", std::process::id()));
+    let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    std::fs::write(&file, format!("names: {{ acme: {{ keys: [{{ sha256: {hash} }}] }} }}"))
+        .unwrap();
+    let policy = format!(
+        "api_keys: {{ header: x-api-key, file: '{}', unknown: refuse }}
+rules: [{{ name: per-client, key: [api-key, path], limit: 2/min }}]",
+        file.display()
+    );
+    let (mut service, hello, _) = limited(&policy);
+    std::fs::remove_file(&file).unwrap();
+    let response = call(&mut service, with(request("/"), "x-api-key", b"abd"));
+    assert_eq!(response.status(), 401);
+    assert_eq!(header(&response, "www-authenticate"), Some("ApiKey header=\"x-api-key\""));
+    assert_eq!(header(&response, "content-type"), Some("application/problem+json"));
+    assert!(text(response.into_body()).contains(r#""error":"unknown_api_key""#));
+    let call_of_grpc = with(request("POST /a.B/C"), "content-type", b"application/grpc");
+    let response = call(&mut service, with(call_of_grpc, "x-api-key", b"abd"));
+    assert_eq!(header(&response, "grpc-status"), Some("16"));
+    assert_eq!(hello.calls(), 0);
+    for expected in [200, 200, 429] {
+        assert_eq!(status(&mut service, with(request("/"), "x-api-key", b"abc")), expected);
+    }
+}
+
 #[test]
 fn a_rule_in_shadow_never_refuses() {
     let (mut service, hello, _) =
