@@ -164,31 +164,23 @@ pub(crate) const METRIC_RULES_MAX: usize = 500;
 
 // Envoy's rate limit service.
 
-/// Descriptors of a request: Envoy makes one for each rate limit action of a route, and as many
-/// limits are judged together as the store locks at once.
-pub(crate) const RLS_DESCRIPTORS_MAX: usize = 16;
+/// Descriptors of a request that rules of a policy file are asked about: Envoy makes one for each
+/// rate limit of a route, and each is looked for among all rules. A request with more is refused.
+pub(crate) const RLS_DESCRIPTORS_MAX: usize = 64;
 
-/// Entries of a descriptor: one for each action; nobody tells requests apart by more.
-pub(crate) const RLS_ENTRIES_MAX: usize = 16;
+/// Entries of such a descriptor: one for each action, and each rule looks through them.
+pub(crate) const RLS_ENTRIES_MAX: usize = 64;
 
-/// Characters of a domain or an entry's key: names that a person wrote. What can be counted by has
-/// a bound in bytes; characters are what a schema can count.
-pub(crate) const RLS_NAME_CHARS_MAX: usize = 256;
-
-/// Characters of an entry's value: a path, a token; longer ones would be cut off by other stores.
-pub(crate) const RLS_VALUE_CHARS_MAX: usize = 1_024;
-
-/// Bytes of a message, as gRPC or as JSON: all of the above at once, with room for what is between.
-pub(crate) const RLS_MESSAGE_BYTES_MAX: usize = 512 << 10;
-
-/// Different limits that requests bring along: each takes a place in the store for good.
-pub(crate) const RLS_OVERRIDES_MAX: usize = 256;
+/// Bytes of a message, as gRPC or as JSON, and the one bound on what clients write into it: Envoy
+/// takes 60 KiB of headers from them, which may stand in 16 descriptors. What is longer is refused.
+pub(crate) const RLS_MESSAGE_BYTES_MAX: usize = HTTP_BODY_BYTES_MAX;
 
 /// Requests of one connection at a time: Envoy sends as many as are in flight on a worker.
 pub(crate) const RLS_STREAMS_MAX: u32 = 1_024;
 
-/// Bytes of the headers of a request: gRPC's own, and tracing.
-pub(crate) const RLS_HEADERS_BYTES_MAX: u32 = 16 << 10;
+/// Bytes of the headers of a request: gRPC's own, and tracing, of which a client may have written
+/// as much as Envoy takes.
+pub(crate) const RLS_HEADERS_BYTES_MAX: u32 = 80 << 10;
 
 /// Bytes of a frame: the least that HTTP/2 allows, since messages are small.
 pub(crate) const RLS_FRAME_BYTES_MAX: u32 = 16 << 10;

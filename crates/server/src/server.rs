@@ -98,6 +98,7 @@ impl Server {
         let _watch = watch(&desk)?;
         let _watch_too = watch_envoy(&desk, envoy.as_ref())?;
         let limits = RateLimits::new(desk.gate.clone(), envoy, settings.rls);
+        let limits = limits.map_err(ServeError::Envoy)?;
         let grpc = RlsDoor::new(Arc::clone(&desk), limits.clone()).await;
         let _chores = Chores(tokio::spawn(chores(Arc::clone(&desk), tls.clone())));
         let exporting = exporter.map(Exporter::begin);

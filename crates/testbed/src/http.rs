@@ -95,11 +95,20 @@ impl<S: Read + Write> Http<S> {
             write!(head, "{name}: {value}\r\n")?;
         }
         head.push_str("\r\n");
+        self.say(&[head.as_bytes(), body].concat(), method == "HEAD")
+    }
+
+    /// Sends a request as it is, byte for byte, and reads its answer.
+    pub fn send_bytes(&mut self, request: &[u8]) -> Result<HttpAnswer> {
+        self.say(request, false)
+    }
+
+    fn say(&mut self, request: &[u8], headless: bool) -> Result<HttpAnswer> {
         // In one piece, so that a server that answers early breaks no second write.
         let stream = self.stream.get_mut();
-        stream.write_all(&[head.as_bytes(), body].concat())?;
+        stream.write_all(request)?;
         stream.flush()?;
-        self.answer(method == "HEAD")
+        self.answer(headless)
     }
 
     fn answer(&mut self, headless: bool) -> Result<HttpAnswer> {

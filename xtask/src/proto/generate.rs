@@ -5,6 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use prost::Message as _;
+use prost_types::FileDescriptorSet;
+use prost_types::field_descriptor_proto::Type;
 
 use super::prune;
 
@@ -22,7 +24,7 @@ pub(super) fn files(root: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     tonic_prost_build::configure()
         .build_transport(false)
         .out_dir(made.path())
-        .compile_fds(pruned.clone())
+        .compile_fds(as_bytes(pruned.clone()))
         .context("no code can be made of the files in `proto`")?;
     let mut files = vec![(format!("{INTO}/{DESCRIPTORS}"), pruned.encode_to_vec())];
     for entry in fs::read_dir(made.path())? {
@@ -36,6 +38,19 @@ pub(super) fn files(root: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     }
     files.sort();
     Ok(files)
+}
+
+/// The same with the texts of entries as bytes, which are alike on the wire. A client writes them,
+/// as a path or a header, and Envoy passes on what is no UTF-8: as text it would be an error, and
+/// the client would pass uncounted.
+fn as_bytes(mut files: FileDescriptorSet) -> FileDescriptorSet {
+    let messages = files.file.iter_mut().flat_map(|file| &mut file.message_type);
+    let nested = messages.filter(|it| it.name() == "RateLimitDescriptor");
+    let entries = nested.flat_map(|it| &mut it.nested_type).filter(|it| it.name() == "Entry");
+    for field in entries.flat_map(|entry| &mut entry.field) {
+        field.set_type(Type::Bytes);
+    }
+    files
 }
 
 #[cfg(test)]

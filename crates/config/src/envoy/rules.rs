@@ -45,15 +45,17 @@ impl EnvoyRules {
     }
 
     /// The number of the limit that a descriptor is for, among [`EnvoyRules::limits`].
+    ///
+    /// Keys and values are as they came, be it that they are no UTF-8.
     pub fn find<'a>(
         &self,
         domain: &str,
-        entries: impl IntoIterator<Item = (&'a str, &'a str)>,
+        entries: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Option<usize> {
         let mut level = self.domains.get(domain)?;
         let mut limit = None;
         for (key, value) in entries {
-            let next = level.0.get(key)?.find(value)?;
+            let next = level.0.get(str::from_utf8(key).ok()?)?.find(value)?;
             (level, limit) = (&next.below, next.limit);
         }
         limit
@@ -79,12 +81,13 @@ impl Level {
 }
 
 impl OfKey {
-    fn find(&self, value: &str) -> Option<&Descriptor> {
+    fn find(&self, value: &[u8]) -> Option<&Descriptor> {
         let by_pattern = || {
             let mut patterns = self.patterns.iter();
-            patterns.find(|(_, glob, _)| glob.matches(value.as_bytes())).map(|(_, _, it)| it)
+            patterns.find(|(_, glob, _)| glob.matches(value)).map(|(_, _, it)| it)
         };
-        self.exact.get(value).or_else(by_pattern).or(self.bare.as_deref())
+        let by_value = str::from_utf8(value).ok().and_then(|value| self.exact.get(value));
+        by_value.or_else(by_pattern).or(self.bare.as_deref())
     }
 
     fn has(&self, value: &str) -> bool {

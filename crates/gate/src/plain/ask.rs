@@ -1,6 +1,10 @@
 //! What is asked where several plain limits judge together: each place once.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+
 use smallvec::SmallVec;
+use tidegate_store::MemoryStore;
 
 use super::{PlainCharge, PlainLimit};
 
@@ -17,20 +21,27 @@ pub(super) struct Once<'a, K> {
     pub(super) cost: u32,
 }
 
-impl<'a, K: Eq> Asked<'a, K> {
-    /// Nothing if a key is too long.
+impl<'a, K: Copy + Eq + Hash> Asked<'a, K> {
+    /// Nothing if the store makes no key of one.
     pub(super) fn new(
         charges: &[PlainCharge<'a>],
         key_of: impl Fn(&PlainCharge<'a>) -> Option<K>,
     ) -> Option<Asked<'a, K>> {
         let mut asked = Asked { once: SmallVec::new(), places: SmallVec::new() };
+        // A few are looked through; of many, whoever asks may bring very many.
+        let mut known = (MemoryStore::LIMITS_MAX < charges.len()).then(HashMap::new);
         for charge in charges {
             let (limit, key, cost) = (charge.limit, key_of(charge)?, charge.cost);
-            let is_same = |other: &Once<'_, K>| other.key == key && other.limit.is(limit);
-            let place = asked.once.iter().position(is_same).unwrap_or_else(|| {
+            let next = asked.once.len();
+            let place = if let Some(known) = &mut known {
+                *known.entry((limit.name(), key)).or_insert(next)
+            } else {
+                let is_same = |other: &Once<'_, K>| other.key == key && other.limit.is(limit);
+                asked.once.iter().position(is_same).unwrap_or(next)
+            };
+            if place == next {
                 asked.once.push(Once { limit, key, cost });
-                asked.once.len() - 1
-            });
+            }
             asked.once[place].cost = asked.once[place].cost.max(cost);
             asked.places.push(place);
         }
@@ -38,9 +49,13 @@ impl<'a, K: Eq> Asked<'a, K> {
     }
 }
 
-/// Whether a key is short enough to be counted, here and in Redis alike.
+/// Whether the parts are short enough for a store to make a key of them at once. Of longer ones it
+/// is made piece by piece: clients write them, and there is no error to get out of a limit by.
 #[inline]
 pub(super) fn fits(key: &[&[u8]]) -> bool {
     let bytes = key.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
-    bytes <= PlainCharge::KEY_BYTES_MAX
+    bytes <= PIECE_BYTES_MAX
 }
+
+/// Bytes of parts that are taken at once: less than what stores take, for the marks between them.
+pub(super) const PIECE_BYTES_MAX: usize = 4_000;

@@ -2,38 +2,52 @@
 
 use sha1_smol::Sha1;
 use smallvec::SmallVec;
-use tidegate_core::Tick;
+use tidegate_core::{Decision, Tick, Verdict};
 use tidegate_redis::{Fleet, FleetKey, KeyPart, KeyText, SharedCharge, SharedRule};
-use tidegate_store::MemoryStore;
+use tidegate_store::{By, MemoryStore};
 
-use super::ask::{Asked, fits};
-use super::here::too_long;
+use super::ask::{Asked, PIECE_BYTES_MAX, fits};
+use super::here::no_key;
 use super::{PlainCharge, PlainDecided, PlainLimit};
 use crate::later::Later;
 use crate::store::{StoreFailure, StoreRule};
 
-/// Bytes as they are written: the text that they are, or their digest.
+/// Bytes as they are written: the text that they are, or their digest where they are none or long.
 struct Text<'a>(&'a [u8]);
+
+/// Parts that are too long together: one digest stands for all of them.
+struct Long<'a>(&'a [&'a [u8]]);
 
 impl KeyPart for Text<'_> {
     fn write(&self, text: &mut KeyText) {
         match str::from_utf8(self.0) {
-            Ok(plain) => plain.write(text),
+            Ok(plain) if plain.len() <= PIECE_BYTES_MAX => plain.write(text),
             // Two, so that no text is taken for a digest.
-            Err(_) => ("sha1", Sha1::from(self.0).digest().to_string()).write(text),
+            _ => ("sha1", Sha1::from(self.0).digest().to_string()).write(text),
         }
+    }
+}
+
+impl KeyPart for Long<'_> {
+    fn write(&self, text: &mut KeyText) {
+        let mut sum = Sha1::new();
+        for part in self.0 {
+            // With their lengths: a part never runs into the next.
+            sum.update(&part.len().to_be_bytes());
+            sum.update(part);
+        }
+        // A pair in a pair, so that no list of texts is taken for it.
+        ("sha1", ("parts", sum.digest().to_string())).write(text);
     }
 }
 
 /// The key of these parts. The first is the tenant.
 fn key_of(key: &[&[u8]]) -> Option<FleetKey> {
-    if !fits(key) {
-        return None;
-    }
     let made = match key {
         // A pair, which no text is.
         [] => FleetKey::new(("", "")),
         [only] => FleetKey::new(Text(only)),
+        [first, rest @ ..] if !fits(rest) => FleetKey::in_tenant(Text(first), Long(rest)),
         [first, rest @ ..] => {
             let rest: SmallVec<[Text<'_>; 4]> = rest.iter().map(|part| Text(part)).collect();
             FleetKey::in_tenant(Text(first), &rest[..])
@@ -62,20 +76,53 @@ pub(super) fn decide(
     let rule = |limit| rule_of(limit).cloned();
     let rules = asked.once.iter().map(|one| Some((rule(one.limit)?, one.key, one.cost)));
     let rules: Option<SmallVec<[(SharedRule, FleetKey, u32); 1]>> = rules.collect();
-    let Some(rules) = rules.filter(|rules| rules.len() <= MemoryStore::LIMITS_MAX) else {
-        return Later::Here(never);
-    };
+    let Some(rules) = rules else { return Later::Here(never) };
     let (fleet, places) = (fleet.clone(), asked.places);
     Later::Asked(Box::pin(async move {
         let charges = rules.iter().map(|(rule, key, cost)| SharedCharge { rule, key, cost: *cost });
         let charges: SmallVec<[SharedCharge<'_>; 4]> = charges.collect();
-        let decided = if takes { fleet.decide(&charges).await } else { fleet.peek(&charges).await };
+        let is_many = MemoryStore::LIMITS_MAX < charges.len();
+        let mut said = Said::default();
+        if !takes || is_many {
+            said = ask(&fleet, &charges, false).await;
+        }
+        if takes && said.verdict.passes() {
+            said = ask(&fleet, &charges, true).await;
+        }
         let each = places
             .iter()
             .zip(&never.each)
-            .map(|(place, never)| decided.each.get(*place).copied().unwrap_or(*never));
-        PlainDecided { verdict: decided.verdict, by: decided.by, now, each: each.collect() }
+            .map(|(place, never)| said.each.get(*place).copied().unwrap_or(*never));
+        PlainDecided { verdict: said.verdict, by: said.by, now, each: each.collect() }
     }))
+}
+
+/// What limits said, each asked once.
+struct Said {
+    verdict: Verdict,
+    by: By,
+    each: SmallVec<[Decision; 4]>,
+}
+
+impl Default for Said {
+    /// Nobody has refused.
+    fn default() -> Said {
+        Said { verdict: Verdict::Allow, by: By::Store, each: SmallVec::new() }
+    }
+}
+
+/// Asks as many at a time as are judged together.
+async fn ask(fleet: &Fleet, charges: &[SharedCharge<'_>], takes: bool) -> Said {
+    let mut said = Said::default();
+    for some in charges.chunks(MemoryStore::LIMITS_MAX) {
+        let decided = if takes { fleet.decide(some).await } else { fleet.peek(some).await };
+        said.verdict = said.verdict.and(decided.verdict);
+        if !said.by.is_fallback() {
+            said.by = decided.by;
+        }
+        said.each.extend(decided.each);
+    }
+    said
 }
 
 pub(super) fn reset(
@@ -84,7 +131,7 @@ pub(super) fn reset(
     key: &[&[u8]],
 ) -> Later<Result<Vec<String>, StoreFailure>> {
     let (Some(rule), Some(key)) = (rule_of(limit).cloned(), key_of(key)) else {
-        return Later::Here(Err(too_long()));
+        return Later::Here(Err(no_key()));
     };
     let (fleet, name) = (fleet.clone(), limit.name().to_owned());
     Later::Asked(Box::pin(async move {

@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Decision, Tick, Verdict};
 use tidegate_store::{By, Charge, Key, MemoryStore};
 
-use super::ask::{Asked, fits};
+use super::ask::{Asked, PIECE_BYTES_MAX, fits};
 use super::{PlainCharge, PlainDecided, PlainLimit};
 use crate::store::StoreFailure;
 
@@ -28,7 +28,21 @@ impl Hash for Parts<'_> {
 
 #[inline]
 fn key_of(store: &MemoryStore, parts: &[&[u8]]) -> Option<Key> {
-    if fits(parts) { store.key(Parts(parts)).ok() } else { None }
+    if fits(parts) { store.key(Parts(parts)).ok() } else { long_key(store, parts) }
+}
+
+/// The key of parts that are too long to be hashed at once: piece by piece, each with what was
+/// before it.
+#[cold]
+fn long_key(store: &MemoryStore, parts: &[&[u8]]) -> Option<Key> {
+    let mut key = store.key(("long", parts.len())).ok()?;
+    for part in parts {
+        key = store.key((key, part.len())).ok()?;
+        for piece in part.chunks(PIECE_BYTES_MAX) {
+            key = store.key((key, piece)).ok()?;
+        }
+    }
+    Some(key)
 }
 
 #[inline]
@@ -65,20 +79,23 @@ fn decide_several(
     takes: bool,
 ) -> Option<PlainDecided> {
     let asked = Asked::new(charges, |charge| key_of(store, charge.key))?;
-    if MemoryStore::LIMITS_MAX < asked.once.len() {
-        return None;
-    }
     let mut wanted: SmallVec<[Charge<'_>; 4]> = SmallVec::new();
     for one in &asked.once {
         wanted.push(Charge { rule: one.limit.0.rule.here()?, key: one.key, cost: one.cost });
     }
     let mut said: SmallVec<[Decision; 4]> = SmallVec::new();
-    let verdict = if takes {
-        store.decide_all(&wanted, now, |decision, _| said.push(decision))
-    } else {
-        said.extend(wanted.iter().map(|it| store.peek(it.rule, it.key, now, it.cost)));
-        said.iter().fold(Verdict::Allow, |all, it| all.and(it.verdict))
-    };
+    let peeks = |it: &Charge<'_>| store.peek(it.rule, it.key, now, it.cost);
+    let is_many = MemoryStore::LIMITS_MAX < wanted.len();
+    if !takes || is_many {
+        said.extend(wanted.iter().map(peeks));
+    }
+    let mut verdict = said.iter().fold(Verdict::Allow, |all, it| all.and(it.verdict));
+    if takes && verdict.passes() {
+        said.clear();
+        for some in wanted.chunks(MemoryStore::LIMITS_MAX) {
+            verdict = verdict.and(store.decide_all(some, now, |decision, _| said.push(decision)));
+        }
+    }
     let each = asked.places.iter().map(|place| said[*place]).collect();
     Some(PlainDecided { verdict, by: By::Store, now, each })
 }
@@ -115,13 +132,12 @@ pub(super) fn reset(
     key: &[&[u8]],
 ) -> Result<Vec<String>, StoreFailure> {
     let charge = charge_of(store, &PlainCharge { limit, key, cost: 0 });
-    let charge = charge.ok_or_else(too_long)?;
+    let charge = charge.ok_or_else(no_key)?;
     store.reset(charge.rule, charge.key);
     Ok(vec![limit.name().to_owned()])
 }
 
-/// Why a key cannot be reset.
-pub(super) fn too_long() -> StoreFailure {
-    let max = PlainCharge::KEY_BYTES_MAX;
-    StoreFailure::new(format!("the key is too long: at most {max} bytes are accepted"))
+/// Why a key cannot be reset: the limit is of another store.
+pub(super) fn no_key() -> StoreFailure {
+    StoreFailure::new("the limit is of another gate: make it by this one")
 }

@@ -42,8 +42,8 @@ struct Kept {
 pub struct PlainCharge<'a> {
     /// By which limit.
     pub limit: &'a PlainLimit,
-    /// Whom it counts, in parts that are never mistaken for each other. The first is the tenant:
-    /// what begins alike lives together in a cluster.
+    /// Whom it counts, in parts that are never mistaken for each other, however long: what is kept
+    /// of them is a hash. The first is the tenant: what begins alike lives together in a cluster.
     pub key: &'a [&'a [u8]],
     /// How many cells; with zero, it only looks.
     pub cost: u32,
@@ -58,8 +58,8 @@ pub struct PlainDecided {
     pub by: By,
     /// When, in microseconds of Unix time.
     pub now: Tick,
-    /// What each of them said, in order. Where a key is too long or there are too many limits,
-    /// nobody is asked, and each says never.
+    /// What each of them said, in order. Where a limit is of another gate, nobody is asked, and
+    /// each says never.
     pub each: SmallVec<[Decision; 4]>,
 }
 
@@ -93,9 +93,6 @@ impl PlainLimit {
 }
 
 impl PlainCharge<'_> {
-    /// The most bytes that the parts of a key may have together.
-    pub const KEY_BYTES_MAX: usize = 4_000;
-
     /// What is said of it where nobody can be asked.
     fn never(&self) -> Decision {
         let limit = self.limit.policy().limit();
@@ -143,7 +140,9 @@ impl Gate {
     /// Decides by plain limits: all are charged, or none.
     ///
     /// A limit that is named twice for one key is charged once, by the higher cost. More than
-    /// [`MemoryStore::LIMITS_MAX`](tidegate_store::MemoryStore::LIMITS_MAX) limits never pass.
+    /// [`MemoryStore::LIMITS_MAX`](tidegate_store::MemoryStore::LIMITS_MAX) limits are charged in
+    /// groups of as many, once a look at all of them has found room: if one fills up in between,
+    /// nothing passes, and what the groups before it took stays taken.
     pub fn decide_plain(&self, charges: &[PlainCharge<'_>]) -> DecidePlain {
         self.ask_plain(charges, true)
     }

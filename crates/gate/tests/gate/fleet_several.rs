@@ -162,9 +162,37 @@ async fn plain_limits_are_the_fleets() {
     assert_eq!(gate.reset_plain(&one, key).await.unwrap(), ["same"]);
     assert_eq!(left_of(&gate, &one, key).await, 19);
     assert!(gate.decide_plain_batch(&charges, |_| ()).is_none());
-    let long = [b'x'; 4_001];
-    let long = [PlainCharge { limit: &one, key: &[&long], cost: 1 }];
-    assert_eq!(gate.decide_plain(&long).await.each[0].verdict, Verdict::Never);
+}
+
+/// Clients write keys: a long one is a key like any other, and no way around a limit.
+#[tokio::test]
+async fn keys_of_any_length_and_any_number_of_limits_are_judged_in_redis() {
+    let (_server, gate, _clock) = still("rules: [{ name: r, limit: 5/day }]").await;
+    let limit = gate.plain("p", per_day(5), WithoutStore::Closed).unwrap();
+    let long = vec![b'x'; 70_000];
+    let keys: [&[&[u8]]; 5] = [
+        &[&long],
+        &[&long[1..]],
+        &[b"tenant", &long, b"x"],
+        &[b"tenant", &long[1..], b"xx"],
+        &[&long, b"tenant"],
+    ];
+    for left in [4, 3] {
+        for key in keys {
+            let decided = gate.decide_plain(&[PlainCharge { limit: &limit, key, cost: 1 }]).await;
+            assert_eq!((decided.verdict, decided.each[0].remaining), (Verdict::Allow, left));
+        }
+    }
+    let names: Vec<String> = (0..40).map(|id| id.to_string()).collect();
+    let keys: Vec<[&[u8]; 1]> = names.iter().map(|name| [name.as_bytes()]).collect();
+    let mut charges: Vec<PlainCharge<'_>> =
+        keys.iter().map(|key| PlainCharge { limit: &limit, key, cost: 1 }).collect();
+    let decided = gate.decide_plain(&charges).await;
+    assert!(decided.verdict.passes() && decided.each.iter().all(|it| it.remaining == 4));
+    charges[39].cost = 5;
+    let refused = gate.decide_plain(&charges).await;
+    assert!(matches!(refused.verdict, Verdict::Deny { .. }) && refused.by == By::Store);
+    assert_eq!((refused.each.len(), left_of(&gate, &limit, &keys[0]).await), (40, 4));
 }
 
 #[tokio::test]

@@ -184,31 +184,57 @@ fn a_reset_makes_one_key_fresh() {
     let names = gate.reset_plain(&limit, &[b"ada"]).ready().unwrap().unwrap();
     assert_eq!(names, ["p"]);
     assert_eq!((room(&gate, &limit, &[b"ada"]), room(&gate, &limit, &[b"bob"])), (5, 0));
-    assert!(gate.reset_plain(&limit, &[&[b'x'; 4_001]]).ready().unwrap().is_err());
+}
+
+/// Clients write keys: a long one is a key like any other, and no way around a limit.
+#[test]
+fn keys_of_any_length_are_counted_each_by_itself() {
+    let (gate, _clock) = empty();
+    let limit = plain(&gate, "p", per_day(5));
+    let (long, other) = (vec![b'x'; 70_000], vec![b'y'; 70_000]);
+    let keys: [&[&[u8]]; 6] = [
+        &[&long],
+        &[&long[1..]],
+        &[&other],
+        &[&long, b"x"],
+        &[&long[1..], b"xx"],
+        &[&long[..3_999], b"x"],
+    ];
+    for (at, key) in keys.iter().enumerate() {
+        let cost = u32::try_from(at % 5).unwrap() + 1;
+        let decided = decide(&gate, &[PlainCharge { limit: &limit, key, cost }]);
+        assert_eq!(decided.each[0].remaining, 5 - cost, "{at}");
+    }
+    let left = |key| room(&gate, &limit, key);
+    assert_eq!((left(keys[0]), left(keys[1])), (4, 3), "the second time they are who they were");
+    let charges =
+        [keys[0], keys[1], keys[4]].map(|key| PlainCharge { limit: &limit, key, cost: 1 });
+    let mut passes = Vec::new();
+    gate.decide_plain_batch(&charges, |it| passes.push(it.verdict.passes())).unwrap();
+    assert_eq!(passes, [true, true, false]);
+    gate.reset_plain(&limit, keys[4]).ready().unwrap().unwrap();
+    assert_eq!((left(keys[4]), left(keys[0])), (5, 3));
 }
 
 #[test]
-fn what_cannot_be_asked_never_passes() {
+fn more_limits_than_are_judged_at_once_pass_all_or_are_charged_to_none() {
     let (gate, _clock) = empty();
     let limit = plain(&gate, "p", per_day(5));
-    let longest = [b'x'; PlainCharge::KEY_BYTES_MAX];
-    let key: &[&[u8]] = &[&longest];
-    assert!(decide(&gate, &[PlainCharge { limit: &limit, key, cost: 1 }]).verdict.passes());
-    let long: &[&[u8]] = &[&longest, b"x"];
-    let short: &[&[u8]] = &[b"x"];
-    let charges = [short, long, short].map(|key| PlainCharge { limit: &limit, key, cost: 1 });
-    let decided = decide(&gate, &charges);
-    assert!(decided.each.iter().all(|it| it.verdict == Verdict::Never));
-    assert_eq!((decided.each.len(), decided.verdict), (3, Verdict::Never));
-    let mut passes = Vec::new();
-    gate.decide_plain_batch(&charges, |it| passes.push(it.verdict.passes())).unwrap();
-    assert_eq!(passes, [true, false, true]);
-    let names: Vec<String> = (0..=MemoryStore::LIMITS_MAX).map(|id| id.to_string()).collect();
+    let names: Vec<String> = (0..=3 * MemoryStore::LIMITS_MAX).map(|id| id.to_string()).collect();
     let keys: Vec<[&[u8]; 1]> = names.iter().map(|name| [name.as_bytes()]).collect();
-    let charges: Vec<PlainCharge<'_>> =
+    let mut charges: Vec<PlainCharge<'_>> =
         keys.iter().map(|key| PlainCharge { limit: &limit, key, cost: 1 }).collect();
-    assert_eq!(decide(&gate, &charges).verdict, Verdict::Never);
-    assert!(decide(&gate, &charges[1..]).verdict.passes());
+    // One that stands twice is charged once, by the higher cost.
+    charges.push(PlainCharge { cost: 3, ..charges[0] });
+    let decided = decide(&gate, &charges);
+    assert!(decided.verdict.passes());
+    let left: Vec<u32> = decided.each.iter().map(|it| it.remaining).collect();
+    assert_eq!((left[0], left.last(), left.len()), (2, Some(&2), charges.len()));
+    assert!(left[1..keys.len()].iter().all(|left| *left == 4), "{left:?}");
+    decide(&gate, &[PlainCharge { cost: 4, ..charges[keys.len() - 1] }]);
+    let refused = decide(&gate, &charges);
+    assert!(matches!(refused.verdict, Verdict::Deny { .. }), "{:?}", refused.verdict);
+    assert_eq!((refused.each.len(), room(&gate, &limit, &keys[1])), (charges.len(), 4));
 }
 
 #[test]

@@ -26,6 +26,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 
 use self::rewound::Rewound;
+pub(crate) use self::route::TOKEN_HEADER;
 pub use self::tried::read_body;
 use crate::auth::Visitor;
 use crate::desk::Desk;

@@ -39,6 +39,11 @@ impl Problem {
         self.status
     }
 
+    /// Whether there was more of it than is read.
+    pub(super) fn is_too_much(&self) -> bool {
+        matches!(self.status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::SERVICE_UNAVAILABLE)
+    }
+
     pub(super) fn into_reply(self) -> Reply {
         let title = self.status.canonical_reason().unwrap_or("Error");
         let problem = json!({

@@ -36,7 +36,7 @@ pub(super) enum Route {
 }
 
 /// A token, for those who need the `Authorization` header for something else.
-pub(super) const TOKEN_HEADER: &str = "x-tidegate-token";
+pub(crate) const TOKEN_HEADER: &str = "x-tidegate-token";
 
 impl Route {
     /// By path; each with the method that it takes, where it does not take all.
@@ -123,8 +123,12 @@ impl Route {
 impl HttpDoor {
     /// Answers a request.
     pub(super) async fn respond(&self, request: Request<Incoming>, visitor: Visitor) -> Reply {
+        let is_json = request.uri().path() == "/json";
         match self.answer(request, visitor).await {
             Ok(reply) => reply,
+            Err(problem) if is_json && problem.is_too_much() => {
+                json_reply(crate::rls::json_too_long())
+            }
             Err(problem) => problem.into_reply(),
         }
     }
@@ -215,9 +219,12 @@ impl HttpDoor {
             return Err(Problem::new(StatusCode::NOT_FOUND, wrong));
         };
         body::is_json(body::media_type(headers))?;
-        let (status, body) = json(body).await;
-        let mut reply = reply::with_type(body, "application/json");
-        *reply.status_mut() = status;
-        Ok(reply)
+        Ok(json_reply(json(body).await))
     }
+}
+
+fn json_reply((status, body): (StatusCode, Vec<u8>)) -> Reply {
+    let mut reply = reply::with_type(body, "application/json");
+    *reply.status_mut() = status;
+    reply
 }

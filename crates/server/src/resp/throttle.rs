@@ -5,7 +5,7 @@
 
 use tidegate_config::WithoutStore;
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, Verdict};
-use tidegate_gate::{Gate, PlainCharge, PlainLimit};
+use tidegate_gate::{Gate, PlainLimit};
 
 use super::refused::Refused;
 use super::reply::Reply;
@@ -53,11 +53,6 @@ impl<'a> Throttle<'a> {
             [key, numbers @ ..] if (3..=4).contains(&numbers.len()) => (*key, numbers),
             _ => return Err(Refused::arity(dialect.name())),
         };
-        if PlainCharge::KEY_BYTES_MAX < key.len() {
-            let (bytes, max) = (key.len(), PlainCharge::KEY_BYTES_MAX);
-            let message = format!("ERR the key has {bytes} bytes: at most {max} are accepted");
-            return Err(Refused::new(message));
-        }
         let (burst_min, burst_max) = dialect.bursts();
         let burst_max = number("max_burst", numbers[0], (burst_min, burst_max))?;
         let count = number("count", numbers[1], (1, u32::MAX))?;

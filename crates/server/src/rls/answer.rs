@@ -4,11 +4,21 @@ use tidegate_config::EnvoyUnit;
 use tidegate_core::{Span, Tick};
 
 use super::overrides::span;
-use super::proto::{Code, DescriptorStatus, RateLimit, Unit};
+use super::proto::{Code, DescriptorStatus, RateLimit, RateLimitResponse, Unit};
 
 /// The status of a descriptor that no limit is for.
 pub(super) fn free() -> DescriptorStatus {
     DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() }
+}
+
+/// Refuses a request whose descriptors are not asked about.
+pub(super) fn refused(descriptors: usize) -> RateLimitResponse {
+    let status = DescriptorStatus { code: code(false), ..DescriptorStatus::default() };
+    RateLimitResponse {
+        overall_code: code(false),
+        statuses: vec![status; descriptors],
+        ..RateLimitResponse::default()
+    }
 }
 
 /// The status of a descriptor that a limit is for.

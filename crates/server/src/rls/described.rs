@@ -3,8 +3,10 @@
 //! Entries are attributes by their keys, and so is the domain. Some keys mean more: those that
 //! Envoy itself gives to addresses, and those that are named like parts of a request.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
+use smallvec::SmallVec;
 use tidegate_gate::{Request, without_port};
 
 use super::proto::Entry;
@@ -12,29 +14,46 @@ use super::proto::Entry;
 /// A descriptor of a domain.
 #[derive(Debug)]
 pub(super) struct Described<'a> {
-    pub(super) domain: &'a str,
-    pub(super) entries: &'a [Entry],
-    pub(super) cost: Option<u32>,
+    domain: &'a str,
+    entries: SmallVec<[Said<'a>; 8]>,
+    cost: Option<u32>,
+}
+
+/// An entry. Rules look at texts: in those, bytes that are no UTF-8 are all the same sign.
+#[derive(Debug)]
+struct Said<'a> {
+    key: Cow<'a, str>,
+    text: Cow<'a, str>,
+    bytes: &'a [u8],
 }
 
 impl<'a> Described<'a> {
-    /// The value of the first entry that has one of these keys.
-    fn value(&self, keys: &[&str]) -> Option<&'a str> {
-        let found = self.entries.iter().find(|entry| keys.contains(&entry.key.as_str()));
-        found.map(|entry| entry.value.as_str())
+    pub(super) fn new(domain: &'a str, entries: &'a [Entry], cost: Option<u32>) -> Described<'a> {
+        let said = |entry: &'a Entry| Said {
+            key: String::from_utf8_lossy(&entry.key),
+            text: String::from_utf8_lossy(&entry.value),
+            bytes: &entry.value,
+        };
+        Described { domain, entries: entries.iter().map(said).collect(), cost }
     }
 
-    fn target(&self) -> &'a str {
+    /// The value of the first entry that has one of these keys.
+    fn value(&self, keys: &[&str]) -> Option<&str> {
+        let found = self.entries.iter().find(|entry| keys.contains(&&*entry.key));
+        found.map(|entry| &*entry.text)
+    }
+
+    fn target(&self) -> &str {
         self.value(&[":path", "path"]).unwrap_or_default()
     }
 
     /// The values of a header, from entries with keys such as `header:x-api-key`.
-    fn headers(&self, name: &str) -> impl Iterator<Item = &'a str> {
-        let of_name = move |entry: &&Entry| {
+    fn headers(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        let of_name = move |entry: &&Said<'_>| {
             let header = entry.key.strip_prefix("header:");
             header.is_some_and(|header| header.eq_ignore_ascii_case(name))
         };
-        self.entries.iter().filter(of_name).map(|entry| entry.value.as_str())
+        self.entries.iter().filter(of_name).map(|entry| entry.bytes)
     }
 }
 
@@ -57,11 +76,13 @@ impl Request for Described<'_> {
     }
 
     fn header(&self, name: &str) -> Option<&[u8]> {
-        self.headers(name).next().map(str::as_bytes)
+        self.headers(name).next()
     }
 
     fn header_lines<'a>(&'a self, name: &str, each: &mut dyn FnMut(&'a [u8])) {
-        self.headers(name).for_each(|value| each(value.as_bytes()));
+        for value in self.headers(name) {
+            each(value);
+        }
     }
 
     fn peer(&self) -> Option<IpAddr> {
@@ -88,11 +109,10 @@ mod tests {
     use super::*;
 
     fn entries(pairs: &[(&str, &str)]) -> Vec<Entry> {
-        let entry = |(key, value): &(&str, &str)| Entry {
-            key: (*key).to_owned(),
-            value: (*value).to_owned(),
-        };
-        pairs.iter().map(entry).collect()
+        pairs
+            .iter()
+            .map(|(key, value)| Entry { key: (*key).into(), value: (*value).into() })
+            .collect()
     }
 
     #[test]
@@ -105,7 +125,7 @@ mod tests {
             ("remote_address", "192.0.2.1"),
             ("plan", "free"),
         ]);
-        let request = Described { domain: "web", entries: &entries, cost: None };
+        let request = Described::new("web", &entries, None);
         assert_eq!((request.method(), request.path()), ("GET", "/a"));
         assert_eq!((request.query(), request.host()), (Some("b=c"), "a.example"));
         assert_eq!(request.header("x-api-key"), Some(&b"secret"[..]));
@@ -118,7 +138,7 @@ mod tests {
     fn a_masked_address_is_the_address_of_its_network() {
         for (masked, address) in [("10.1.2.0/24", "10.1.2.0"), ("2001:db8::/64", "2001:db8::")] {
             let entries = entries(&[("masked_remote_address", masked)]);
-            let request = Described { domain: "web", entries: &entries, cost: None };
+            let request = Described::new("web", &entries, None);
             assert_eq!(request.peer(), Some(address.parse().unwrap()));
         }
     }
@@ -126,8 +146,18 @@ mod tests {
     #[test]
     fn a_descriptor_that_says_little_is_a_request_without_the_rest() {
         let entries = entries(&[("remote_address", "nowhere")]);
-        let request = Described { domain: "web", entries: &entries, cost: None };
+        let request = Described::new("web", &entries, None);
         assert_eq!((request.method(), request.path(), request.host()), ("", "", ""));
         assert_eq!((request.peer(), request.query()), (None, None));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_there_for_all_rules() {
+        let entry = |key: &str| Entry { key: key.into(), value: b"/\xff?\xfe".into() };
+        let entries = ["path", "plan", "header:x-api-key"].map(entry);
+        let request = Described::new("web", &entries, None);
+        assert_eq!((request.path(), request.query()), ("/\u{fffd}", Some("\u{fffd}")));
+        assert_eq!(request.attribute("plan"), Some("/\u{fffd}?\u{fffd}"));
+        assert_eq!(request.header("x-api-key"), Some(&b"/\xff?\xfe"[..]));
     }
 }

@@ -56,7 +56,7 @@ impl EnvoyFields {
 
 fn lists(told: &[Told<'_>]) -> (String, String) {
     let (mut policies, mut limits) = (String::new(), String::new());
-    for one in told {
+    for one in told.iter().take(LISTED_MAX) {
         if !policies.is_empty() {
             policies.push_str(", ");
             limits.push_str(", ");
@@ -102,6 +102,9 @@ pub(super) fn shown_name(limit: &EnvoyLimit) -> Box<str> {
 
 /// Long names would fill the headers of every response.
 const NAME_CHARS_MAX: usize = 64;
+
+/// Limits that fields list: more would fill the headers of every response.
+const LISTED_MAX: usize = 16;
 
 /// What clients call a limit that a request brought along.
 pub(super) const OVERRIDE: &str = "override";

@@ -1,37 +1,48 @@
 //! Requests and responses as JSON, by the rules of proto3: names in camel case or as in the files,
 //! numbers as numbers or text, what is not there is nothing.
+//!
+//! Values are what clients wrote: for those that JSON forbids, and for numbers that are too large,
+//! there is no error, since a caller may let pass what it gets one about.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tonic::{Code as GrpcCode, Status};
 
-use super::RateLimits;
 use super::proto::{
     Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitOverride, RateLimitRequest,
     RateLimitResponse, Unit,
 };
+use super::{RateLimits, answer};
 use crate::limits::RLS_MESSAGE_BYTES_MAX;
 
 pub(super) async fn answer(limits: &RateLimits, body: &[u8]) -> (StatusCode, Vec<u8>) {
+    if RLS_MESSAGE_BYTES_MAX < body.len() {
+        return too_long();
+    }
     let request = match read(body) {
         Ok(request) => request,
-        Err(wrong) => return refused(&Status::invalid_argument(wrong)),
+        Err(wrong) => return failed(&Status::invalid_argument(wrong)),
     };
     match limits.decide(&request).await {
-        Ok(response) => {
-            let is_over = response.overall_code() == Code::OverLimit;
-            let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
-            (status, written(&response).to_string().into_bytes())
-        }
-        Err(status) => refused(&status),
+        Ok(response) => decided(&response),
+        Err(status) => failed(&status),
     }
 }
 
-fn refused(status: &Status) -> (StatusCode, Vec<u8>) {
+/// What is too long to be read is refused.
+pub(crate) fn too_long() -> (StatusCode, Vec<u8>) {
+    decided(&answer::refused(0))
+}
+
+fn decided(response: &RateLimitResponse) -> (StatusCode, Vec<u8>) {
+    let is_over = response.overall_code() == Code::OverLimit;
+    let status = if is_over { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
+    (status, written(response).to_string().into_bytes())
+}
+
+fn failed(status: &Status) -> (StatusCode, Vec<u8>) {
     let code = match status.code() {
         GrpcCode::InvalidArgument | GrpcCode::Unimplemented => StatusCode::BAD_REQUEST,
-        // Too many different limits: it is the request that has to change.
-        GrpcCode::ResourceExhausted => StatusCode::CONFLICT,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     let body = json!({ "code": i32::from(status.code()), "message": status.message() });
@@ -39,15 +50,14 @@ fn refused(status: &Status) -> (StatusCode, Vec<u8>) {
 }
 
 fn read(body: &[u8]) -> Result<RateLimitRequest, String> {
-    if RLS_MESSAGE_BYTES_MAX < body.len() {
-        return Err(format!("the body has more than {RLS_MESSAGE_BYTES_MAX} bytes"));
-    }
-    let value = serde_json::from_slice(body).map_err(|wrong| format!("no JSON: {wrong}"))?;
+    let body = String::from_utf8_lossy(body);
+    let value = serde_json::from_str(&body).or_else(|_| serde_json::from_str(&paired(&body)));
+    let value = value.map_err(|wrong| format!("no JSON: {wrong}"))?;
     let mut request = RateLimitRequest::default();
     fields("the request", &value, |name, value| {
         match name {
             "domain" => request.domain = text(name, value)?,
-            "hitsAddend" | "hits_addend" => request.hits_addend = number(name, value)?,
+            "hitsAddend" | "hits_addend" => request.hits_addend = cells(name, value)?,
             "descriptors" => request.descriptors = list(name, value, descriptor)?,
             _ => return Ok(false),
         }
@@ -78,8 +88,8 @@ fn entry(value: &Value) -> Result<Entry, String> {
     let mut entry = Entry::default();
     fields("an entry", value, |name, value| {
         match name {
-            "key" => entry.key = text(name, value)?,
-            "value" => entry.value = text(name, value)?,
+            "key" => entry.key = text(name, value)?.into(),
+            "value" => entry.value = text(name, value)?.into(),
             _ => return Ok(false),
         }
         Ok(true)
@@ -92,11 +102,12 @@ fn limit(value: &Value) -> Result<RateLimitOverride, String> {
     fields("a limit", value, |name, value| {
         match name {
             "requestsPerUnit" | "requests_per_unit" => {
-                limit.requests_per_unit = number(name, value)?;
+                limit.requests_per_unit = cells(name, value)?;
             }
             "unit" => {
-                let by_name = value.as_str().and_then(Unit::from_str_name).map(i32::from);
-                let unit = by_name.or_else(|| i32::try_from(value.as_i64()?).ok());
+                let named = |name| Unit::from_str_name(name).unwrap_or(Unit::Unknown).into();
+                let unit = value.as_str().map(named);
+                let unit = unit.or_else(|| i32::try_from(value.as_i64()?).ok());
                 limit.unit = unit.ok_or_else(|| wrong(name, "a unit such as `MINUTE`"))?;
             }
             _ => return Ok(false),
@@ -133,19 +144,58 @@ fn text(name: &str, value: &Value) -> Result<String, String> {
     value.as_str().map(str::to_owned).ok_or_else(|| wrong(name, "text"))
 }
 
-/// A whole number, as a number or as text.
-fn number<T: TryFrom<u64>>(name: &str, value: &Value) -> Result<T, String> {
-    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+/// A whole number, as a number or as text; one that is too large is the largest.
+fn number(name: &str, value: &Value) -> Result<u64, String> {
+    let number = value.as_u64().or_else(|| digits(value.as_str()?));
     let number = number.or_else(|| with_point(value.as_f64()?));
-    let number = number.and_then(|it| T::try_from(it).ok());
-    number.ok_or_else(|| wrong(name, "a whole number in its range"))
+    number.ok_or_else(|| wrong(name, "a whole number"))
 }
 
-/// `3.0` is a whole number to proto3; beyond so many, those with a point are not exact.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
+fn cells(name: &str, value: &Value) -> Result<u32, String> {
+    number(name, value).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn digits(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(u64::MAX))
+}
+
+/// `3.0` is a whole number to proto3.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it ends at the most")]
 fn with_point(number: f64) -> Option<u64> {
-    let is_whole = number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(&number);
-    is_whole.then_some(number as u64)
+    (number.fract() == 0.0 && 0.0 <= number).then_some(number as u64)
+}
+
+/// The same JSON without halves of pairs of surrogates, as programs write them whose texts are
+/// UTF-16: each is the sign for what is no character.
+fn paired(text: &str) -> String {
+    let (mut paired, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        paired.push_str(before);
+        let low = escape.get(ESCAPE_BYTES..).and_then(surrogate);
+        let width = match (surrogate(escape), low) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..)) => 2 * ESCAPE_BYTES,
+            (Some(_), _) => {
+                paired.push_str("\\ufffd");
+                rest = &escape[ESCAPE_BYTES..];
+                continue;
+            }
+            (None, _) => 1 + escape[1..].chars().next().map_or(0, char::len_utf8),
+        };
+        paired.push_str(&escape[..width]);
+        rest = &escape[width..];
+    }
+    paired + rest
+}
+
+/// Bytes of an escape such as `\u00e9`.
+const ESCAPE_BYTES: usize = 6;
+
+/// The half of a pair that a text begins with as an escape.
+fn surrogate(text: &str) -> Option<u32> {
+    let digits = text.get(..ESCAPE_BYTES)?.strip_prefix("\\u")?;
+    u32::from_str_radix(digits, 16).ok().filter(|half| (0xD800..=0xDFFF).contains(half))
 }
 
 fn wrong(name: &str, wanted: &str) -> String {
@@ -256,7 +306,7 @@ mod tests {
             let [descriptor] = &*request.descriptors else { panic!("{request:?}") };
             assert_eq!(descriptor.hits_addend, Some(3));
             assert_eq!(descriptor.limit, Some(RateLimitOverride { requests_per_unit: 5, unit: 2 }));
-            let entry = Entry { key: "k".to_owned(), value: "v".to_owned() };
+            let entry = Entry { key: "k".into(), value: "v".into() };
             assert_eq!(descriptor.entries, [entry]);
         }
     }
@@ -268,16 +318,35 @@ mod tests {
             ("[]", "the request is not an object"),
             (r#"{"domian":"a"}"#, "the request has no field `domian`"),
             (r#"{"domain":1}"#, "`domain` takes text"),
-            (r#"{"hitsAddend":1.5}"#, "`hitsAddend` takes a whole number in its range"),
-            (r#"{"hitsAddend":-1}"#, "`hitsAddend` takes a whole number in its range"),
-            (r#"{"hitsAddend":4294967296}"#, "`hitsAddend` takes a whole number in its range"),
+            (r#"{"hitsAddend":1.5}"#, "`hitsAddend` takes a whole number"),
+            (r#"{"hitsAddend":-1}"#, "`hitsAddend` takes a whole number"),
+            (r#"{"hitsAddend":""}"#, "`hitsAddend` takes a whole number"),
             (r#"{"descriptors":{}}"#, "`descriptors` takes a list"),
-            (r#"{"descriptors":[{"limit":{"unit":"EON"}}]}"#, "`unit` takes a unit"),
+            (r#"{"descriptors":[{"limit":{"unit":{}}}]}"#, "`unit` takes a unit"),
         ] {
             let error = read(text.as_bytes()).unwrap_err();
             assert!(error.starts_with(message), "{text}: {error}");
         }
         assert_eq!(read(br#"{"domain":null}"#).unwrap(), RateLimitRequest::default());
+    }
+
+    #[test]
+    fn what_a_client_writes_is_never_an_error() {
+        for (written, value) in [
+            (&b"\xff"[..], "\u{fffd}"),
+            (br"\ud800", "\u{fffd}"),
+            (br"\udc00\ud83d\ude00\ud83d", "\u{fffd}\u{1f600}\u{fffd}"),
+            (br"\\ud800\u00e9\ud800\\", "\\ud800\u{e9}\u{fffd}\\"),
+        ] {
+            let body = [&br#"{"descriptors":[{"entries":[{"value":""#[..], written, br#""}]}]}"#];
+            let request = read(&body.concat()).unwrap();
+            assert_eq!(request.descriptors[0].entries[0].value, value.as_bytes());
+        }
+        for most in ["4294967296", "18446744073709551616", r#""99999999999999999999""#, "1e30"] {
+            let request = read(format!(r#"{{"hitsAddend":{most}}}"#).as_bytes()).unwrap();
+            assert_eq!(request.hits_addend, u32::MAX, "{most}");
+        }
+        assert!(paired("\\").ends_with('\\') && paired("\\u12") == "\\u12");
     }
 
     #[test]

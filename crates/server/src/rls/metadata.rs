@@ -39,7 +39,8 @@ pub(super) fn of(
 
 fn descriptor(descriptor: &RateLimitDescriptor) -> Value {
     let entries = descriptor.entries.iter();
-    let entries = entries.map(|entry| text(&format!("{}={}", entry.key, entry.value)));
+    let plain = |bytes| String::from_utf8_lossy(bytes);
+    let entries = entries.map(|it| text(&format!("{}={}", plain(&it.key), plain(&it.value))));
     let mut fields = BTreeMap::new();
     fields.insert("entries".to_owned(), list(entries.collect()));
     if let Some(hits) = descriptor.hits_addend {

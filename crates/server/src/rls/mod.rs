@@ -18,15 +18,17 @@ mod serve;
 #[doc(hidden)]
 pub mod trial;
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use http::StatusCode;
 use tidegate_config::WithoutStore;
 use tidegate_gate::Gate;
 use tonic::Status;
+use tracing::warn;
 
 pub use self::envoy::{EnvoyConfig, EnvoyConfigError};
 pub use self::fields::EnvoyFields;
+pub(crate) use self::json::too_long as json_too_long;
 pub(crate) use self::serve::RlsDoor;
 
 use self::overrides::Overrides;
@@ -43,6 +45,8 @@ struct Inner {
     envoy: Option<EnvoyConfig>,
     overrides: Overrides,
     settings: RlsSettings,
+    /// So that too much in a request is logged once, and not for each.
+    complained: Once,
 }
 
 /// What responses carry beside the decision.
@@ -60,8 +64,17 @@ pub struct RlsSettings {
 
 impl RateLimits {
     /// Decides by the gate's policy, or by `envoy`, if there is such a configuration.
-    pub fn new(gate: Gate, envoy: Option<EnvoyConfig>, settings: RlsSettings) -> RateLimits {
-        RateLimits(Arc::new(Inner { gate, envoy, overrides: Overrides::default(), settings }))
+    ///
+    /// It fails where the store has no room for the limits that requests bring along.
+    pub fn new(
+        gate: Gate,
+        envoy: Option<EnvoyConfig>,
+        settings: RlsSettings,
+    ) -> Result<RateLimits, EnvoyConfigError> {
+        let without = settings.without_store.unwrap_or(WithoutStore::Closed);
+        let overrides = Overrides::new(&gate, without).map_err(EnvoyConfigError::Store)?;
+        let complained = Once::new();
+        Ok(RateLimits(Arc::new(Inner { gate, envoy, overrides, settings, complained })))
     }
 
     /// Decides about a request.
@@ -75,19 +88,18 @@ impl RateLimits {
         notes: &mut Notes<'_>,
     ) -> Result<RateLimitResponse, Status> {
         checked::check(request)?;
-        match &self.0.envoy {
-            Some(config) => config.decide(self, request, notes).await,
-            None => self.by_policy(request, notes).await,
+        if let Some(config) = &self.0.envoy {
+            return config.decide(self, request, notes).await;
         }
+        if let Some(excess) = checked::excess(request) {
+            self.0.complained.call_once(|| warn!("Envoy's requests are refused: {excess}"));
+            return Ok(answer::refused(request.descriptors.len()));
+        }
+        self.by_policy(request, notes).await
     }
 
     /// The same for a request in JSON: 200, 429, or 400 for what cannot be read.
     pub async fn json(&self, body: &[u8]) -> (StatusCode, Vec<u8>) {
         json::answer(self, body).await
-    }
-
-    /// What the limits of requests do while Redis does not answer.
-    fn without_store(&self) -> WithoutStore {
-        self.0.settings.without_store.unwrap_or(WithoutStore::Closed)
     }
 }

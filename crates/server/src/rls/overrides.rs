@@ -1,21 +1,21 @@
-//! Limits that requests bring along: counted by their descriptor, whatever the configuration says.
+//! Limits that requests bring along: counted by their descriptor and unit, whatever the
+//! configuration says.
 //!
-//! Each is a plain limit for good, so there is a bound on how many different ones there may be.
+//! A client may have a say in them. So there is one count for all limits of a unit, and each
+//! request is judged by its own number: a client that asks under another limit has no other count,
+//! and nothing is kept of the limits themselves.
 
-use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
-
+use smallvec::SmallVec;
 use tidegate_config::{EnvoyUnit, WithoutStore};
-use tidegate_core::{Kind, Policy, Quota, Span};
-use tidegate_gate::{Gate, PlainLimit};
-use tonic::Status;
+use tidegate_core::{Decision, Kind, Policy, Quota, Span, Verdict};
+use tidegate_gate::{Gate, PlainCharge, PlainDecided, PlainLimit};
 
+use super::answer::window_left;
 use super::proto::{RateLimitOverride, Unit};
-use crate::limits::RLS_OVERRIDES_MAX;
 
-/// The limits that requests have brought along so far.
-#[derive(Debug, Default)]
-pub(super) struct Overrides(RwLock<HashMap<(u32, EnvoyUnit), PlainLimit>>);
+/// What counts for limits that come along: a limit of all there is, for each unit.
+#[derive(Debug)]
+pub(super) struct Overrides(Vec<(EnvoyUnit, PlainLimit)>);
 
 /// What a request says that its limit is.
 #[derive(Clone, Debug)]
@@ -26,50 +26,79 @@ pub(super) struct Override {
     pub(super) limit: Option<PlainLimit>,
 }
 
+/// A key that is asked about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) charge: PlainCharge<'a>,
+    /// The number that a request brought along, and its unit.
+    pub(super) own: Option<(u32, EnvoyUnit)>,
+}
+
 impl Overrides {
-    pub(super) fn limit(
-        &self,
-        gate: &Gate,
-        without: WithoutStore,
-        asked: RateLimitOverride,
-    ) -> Result<Override, Status> {
-        let RateLimitOverride { requests_per_unit, unit } = asked;
-        let unit = unit_of(unit).ok_or_else(|| {
-            Status::invalid_argument("the limit of a descriptor has no unit that is known")
-        })?;
-        if requests_per_unit == 0 {
-            return Ok(Override { requests_per_unit, unit, limit: None });
-        }
-        let limits = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let known = limits.get(&(requests_per_unit, unit)).cloned();
-        drop(limits);
-        let limit = match known {
-            Some(limit) => limit,
-            None => self.add(gate, without, requests_per_unit, unit)?,
+    /// Takes its places in the store, before others take them all.
+    pub(super) fn new(gate: &Gate, without: WithoutStore) -> Result<Overrides, String> {
+        let limit = |unit: EnvoyUnit| {
+            let name = format!("envoy/override/{}", unit.name());
+            Ok((unit, plain(gate, &name, u32::MAX, unit, without)?))
         };
-        Ok(Override { requests_per_unit, unit, limit: Some(limit) })
+        EnvoyUnit::ALL.into_iter().map(limit).collect::<Result<_, String>>().map(Overrides)
     }
 
-    fn add(
-        &self,
-        gate: &Gate,
-        without: WithoutStore,
-        requests: u32,
-        unit: EnvoyUnit,
-    ) -> Result<PlainLimit, Status> {
-        let mut limits = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if RLS_OVERRIDES_MAX <= limits.len() && !limits.contains_key(&(requests, unit)) {
-            let message = format!(
-                "requests have brought along {RLS_OVERRIDES_MAX} different limits: use one of them"
-            );
-            return Err(Status::resource_exhausted(message));
-        }
-        let name = format!("envoy/override/{requests}/{}", unit.name());
-        let limit = plain(gate, &name, requests, unit, without);
-        let limit = limit.map_err(Status::resource_exhausted)?;
-        limits.insert((requests, unit), limit.clone());
-        Ok(limit)
+    /// A limit of a unit that nobody knows lets nothing pass: an error would let all pass.
+    pub(super) fn limit(&self, asked: RateLimitOverride) -> Override {
+        let RateLimitOverride { requests_per_unit, unit } = asked;
+        let Some(unit) = unit_of(unit) else {
+            return Override { requests_per_unit: 0, unit: EnvoyUnit::Second, limit: None };
+        };
+        let mut limits = self.0.iter().filter(|(known, _)| *known == unit);
+        let limit = limits.next().filter(|_| 0 < requests_per_unit);
+        Override { requests_per_unit, unit, limit: limit.map(|(_, limit)| limit.clone()) }
     }
+}
+
+/// Asks limits: all are charged, or none.
+///
+/// What came along is looked at first, so that what is refused is charged to nothing. If others
+/// take the room in between, nothing passes, and what was charged stays charged.
+pub(super) async fn ask(gate: &Gate, asked: &[Asked<'_>], takes: bool) -> PlainDecided {
+    let charges: SmallVec<[PlainCharge<'_>; 4]> = asked.iter().map(|it| it.charge).collect();
+    let has_own = asked.iter().any(|it| it.own.is_some());
+    if has_own || !takes {
+        let seen = by_own(gate.peek_plain(&charges).await, asked, false);
+        if !takes || !seen.verdict.passes() {
+            return seen;
+        }
+    }
+    let decided = gate.decide_plain(&charges).await;
+    let has_charged = decided.verdict.passes();
+    by_own(decided, asked, has_charged)
+}
+
+/// What was decided, by the numbers that came along.
+fn by_own(mut decided: PlainDecided, asked: &[Asked<'_>], has_charged: bool) -> PlainDecided {
+    let now = decided.now;
+    for (decision, asked) in decided.each.iter_mut().zip(asked) {
+        if let Some((requests, unit)) = asked.own {
+            let cost = if has_charged { 0 } else { asked.charge.cost };
+            *decision = judged(*decision, cost, requests, window_left(unit, now));
+            if requests < asked.charge.cost {
+                decision.verdict = Verdict::Never;
+            }
+            decided.verdict = decided.verdict.and(decision.verdict);
+        }
+    }
+    decided
+}
+
+/// What a count of all there is says about a smaller limit, if `cost` is yet to come.
+fn judged(counted: Decision, cost: u32, requests: u32, window_left: Span) -> Decision {
+    // Without Redis, a node may have only a part of the count: then of the limit as well.
+    let part = u64::from(requests) * u64::from(counted.limit) / u64::from(u32::MAX);
+    let limit = u32::try_from(part).unwrap_or(u32::MAX).max(1);
+    let used = counted.limit.saturating_sub(counted.remaining);
+    let fits = counted.verdict.passes() && used.saturating_add(cost) <= limit;
+    let verdict = if fits { counted.verdict } else { Verdict::Deny { retry_after: window_left } };
+    Decision { verdict, limit, remaining: limit.saturating_sub(used), ..counted }
 }
 
 /// A window of so many requests as a limit of the gate.

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::described::Described;
 use super::fields::{OVERRIDE, field};
-use super::overrides::Override;
+use super::overrides::{Asked, Override, ask};
 use super::proto::{
     DescriptorStatus, HeaderValue, RateLimit, RateLimitDescriptor, RateLimitRequest,
     RateLimitResponse,
@@ -34,13 +34,10 @@ impl RateLimits {
         let mut brought = Vec::new();
         let mut described = Vec::new();
         for descriptor in &request.descriptors {
-            let own = self.brought(request, descriptor)?;
+            let own = self.brought(request, descriptor);
             if own.is_none() {
-                described.push(Described {
-                    domain: &request.domain,
-                    entries: &descriptor.entries,
-                    cost: checked::hits(request, descriptor),
-                });
+                let cost = checked::hits(request, descriptor);
+                described.push(Described::new(&request.domain, &descriptor.entries, cost));
             }
             brought.push(own);
         }
@@ -65,15 +62,14 @@ impl RateLimits {
         &self,
         request: &'a RateLimitRequest,
         descriptor: &'a RateLimitDescriptor,
-    ) -> Result<Option<Brought<'a>>, Status> {
-        let Some(limit) = descriptor.limit else { return Ok(None) };
-        let said = self.0.overrides.limit(&self.0.gate, self.without_store(), limit)?;
+    ) -> Option<Brought<'a>> {
+        let said = self.0.overrides.limit(descriptor.limit?);
         let cost = checked::hits(request, descriptor).unwrap_or(1);
         let mut parts = vec![request.domain.as_bytes()];
         for entry in &descriptor.entries {
-            parts.extend([entry.key.as_bytes(), entry.value.as_bytes()]);
+            parts.extend([&*entry.key, &*entry.value]);
         }
-        Ok(Some(Brought { said, parts, cost, decided: None }))
+        Some(Brought { said, parts, cost, decided: None })
     }
 
     /// Judges limits that came along after those of the policy; if they refuse, what the policy
@@ -89,19 +85,16 @@ impl RateLimits {
             .enumerate()
             .filter_map(|(at, it)| Some((at, it.as_ref()?.said.limit.as_ref()?)))
             .collect();
-        let asked: Vec<PlainCharge<'_>> = charges
+        let asked: Vec<Asked<'_>> = charges
             .iter()
             .filter_map(|(at, limit)| {
-                let it = brought[*at].as_ref()?;
-                Some(PlainCharge { limit, key: &it.parts, cost: it.cost })
+                let Brought { said, parts, cost, .. } = brought[*at].as_ref()?;
+                let charge = PlainCharge { limit, key: parts, cost: *cost };
+                Some(Asked { charge, own: Some((said.requests_per_unit, said.unit)) })
             })
             .collect();
         let may_pass = is_open && together.verdict.passes();
-        let decided = if may_pass {
-            self.0.gate.decide_plain(&asked).await
-        } else {
-            self.0.gate.peek_plain(&asked).await
-        };
+        let decided = ask(&self.0.gate, &asked, may_pass).await;
         if decided.by.is_fallback() && self.0.settings.without_store.is_none() {
             give_back(together).await;
             return Err(no_store());

@@ -3,30 +3,36 @@
 //! A connection is closed after a while, in good order, so that Envoy opens another: that is how
 //! a server that has just been started gets its share of the load.
 
+use std::future::ready;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response, header};
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, header};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tonic::Status;
+use prost::Message as _;
 use tonic::body::Body;
+use tonic::metadata::GRPC_CONTENT_TYPE;
 use tonic::service::Routes;
+use tonic::{Code, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tower_service::Service as _;
 
-use super::RateLimits;
 use super::proto::DESCRIPTORS;
 use super::proto::{
     rate_limit_service_server::RateLimitServiceServer, rate_limit_service_server::SERVICE_NAME,
 };
+use super::{RateLimits, answer};
 use crate::auth::{Visitor, bearer};
-use crate::body::Bounded;
+use crate::body::Unread;
 use crate::desk::Desk;
+use crate::http::TOKEN_HEADER;
 use crate::limits;
 use crate::listen::{Busy, Door, Idle, Stream};
 use crate::metrics::DoorName;
@@ -80,12 +86,15 @@ impl RlsDoor {
         let own = path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME));
         let is_limits = own.is_some_and(|rest| rest.starts_with('/'));
         if !path.starts_with(HEALTH) && !self.lets_in(&request, visitor) {
-            let message = "send the metadata `authorization: Bearer TOKEN`";
+            let message =
+                "send the metadata `authorization: Bearer TOKEN`, or `x-tidegate-token: TOKEN`";
             return Status::unauthenticated(message).into_http();
         }
         let (bodies, time) = (&self.desk.bodies, self.desk.bounds.body_time);
         if is_limits {
-            return self.limit(request.map(|body| bodies.bound(body, time))).await;
+            return self
+                .limit(request.map(|body| bodies.bound(body, time).map_err(|it| told(&it))))
+                .await;
         }
         // Reflection is a talk, not one message.
         let talk = limits::RLS_IDLE_TIME;
@@ -94,7 +103,10 @@ impl RlsDoor {
         )
     }
 
-    async fn limit(&self, mut request: Request<Bounded>) -> Response<Body> {
+    async fn limit<B>(&self, mut request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes, Error = Status> + Send + 'static,
+    {
         let desk = &*self.desk;
         let begun = desk.metrics.begun();
         let mut traced = desk.traces.begin_of(begun, request.headers());
@@ -102,6 +114,9 @@ impl RlsDoor {
             request.extensions_mut().insert(Noted::default());
         }
         let mut response = never_fails(self.limits.clone().call(request).await);
+        if Status::from_header_map(response.headers()).is_some_and(|it| it.code() == TOO_LONG) {
+            response = refused();
+        }
         let ended = desk.metrics.answered(DoorName::Grpc, begun, 1);
         if traced.is_on() {
             traced.note(response.extensions_mut().remove());
@@ -115,10 +130,37 @@ impl RlsDoor {
     }
 
     fn lets_in(&self, request: &Request<Incoming>, visitor: Visitor) -> bool {
-        let shown = request.headers().get(header::AUTHORIZATION);
-        let token = shown.and_then(|it| bearer(it.as_bytes()));
+        let said = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
+        let usual = || said(header::AUTHORIZATION.as_str()).and_then(bearer);
+        let token = said(TOKEN_HEADER).or_else(usual);
         self.desk.guard.role(visitor, token).is_some()
     }
+}
+
+/// Why a message was not read, as tonic passes it on.
+fn told(unread: &Unread) -> Status {
+    match unread {
+        Unread::NoRoom => Status::new(TOO_LONG, unread.to_string()),
+        Unread::BrokeOff(_) | Unread::Slow => Status::internal(unread.to_string()),
+    }
+}
+
+/// What tonic says of a message that is too long. Nothing of ours says that.
+const TOO_LONG: Code = Code::OutOfRange;
+
+/// Refuses what is too long to be read: a client may have made it so, and Envoy lets pass what it
+/// gets an error about.
+fn refused() -> Response<Body> {
+    let message = answer::refused(0).encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap_or_default();
+    // It is not compressed, and so long.
+    let framed = [&[0][..], &length.to_be_bytes(), &message].concat();
+    let mut ending = http::HeaderMap::new();
+    ending.insert(Status::GRPC_STATUS, HeaderValue::from_static("0"));
+    let body = Full::new(Bytes::from(framed)).with_trailers(ready(Some(Ok(ending))));
+    let mut response = Response::new(Body::new(body));
+    response.headers_mut().insert(header::CONTENT_TYPE, GRPC_CONTENT_TYPE);
+    response
 }
 
 fn never_fails<E>(answered: Result<Response<Body>, E>) -> Response<Body>

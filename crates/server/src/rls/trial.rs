@@ -39,7 +39,8 @@ static SERVICES: LazyLock<[RateLimits; 2]> = LazyLock::new(|| {
     let files = EnvoyRules::from_bytes("web.yaml", FILES.as_bytes()).expect("the file is right");
     let config = EnvoyConfig::of(&gate, files).expect("there is room for a few limits");
     let settings = RlsSettings { dynamic_metadata: true, ..RlsSettings::default() };
-    [RateLimits::new(gate.clone(), None, settings), RateLimits::new(gate, Some(config), settings)]
+    [None, Some(config)]
+        .map(|files| RateLimits::new(gate.clone(), files, settings).expect("there is room"))
 });
 
 /// Asks both about what the bytes are, as a message and as JSON.
@@ -94,10 +95,8 @@ mod tests {
     }
 
     fn some(entries: &[(&str, &str)]) -> RateLimitDescriptor {
-        let entry = |(key, value): &(&str, &str)| Entry {
-            key: (*key).to_owned(),
-            value: (*value).to_owned(),
-        };
+        let entry =
+            |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
         let entries = entries.iter().map(entry).collect();
         RateLimitDescriptor { entries, ..RateLimitDescriptor::default() }
     }

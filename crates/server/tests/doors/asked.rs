@@ -164,7 +164,7 @@ impl Asked {
         pairs.extend(self.headers.iter().map(|(name, value)| (format!("header:{name}"), *value)));
         pairs.extend(self.ip.map(|ip| ("remote_address".to_owned(), ip)));
         pairs.extend(self.plan.map(|plan| ("plan".to_owned(), plan)));
-        let entry = |(key, value): (String, &str)| Entry { key, value: value.to_owned() };
+        let entry = |(key, value): (String, &str)| Entry { key: key.into(), value: value.into() };
         let descriptor = RateLimitDescriptor {
             entries: pairs.into_iter().map(entry).collect(),
             hits_addend: self.cost.map(u64::from),

@@ -59,20 +59,30 @@ impl Stand {
         folder: Option<&Path>,
         rls: RlsSettings,
     ) -> Stand {
+        Stand::with(grpc, policy, folder, |settings| settings.rls = rls).await
+    }
+
+    /// The same with other settings.
+    pub(crate) async fn with(
+        grpc: SocketAddr,
+        policy: &str,
+        folder: Option<&Path>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Stand {
         let clock = Arc::new(ManualClock::new());
         // Some time in the middle of a minute, an hour and a day.
         clock.advance(Span::from_micros(1_700_000_000_000_000));
         let gate = Gate::builder().text(policy).clock(Arc::clone(&clock) as Arc<_>);
         let gate = gate.open().expect("a policy that is right");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let settings = Settings {
+        let mut settings = Settings {
             grpc: Some(grpc),
             http: Some(any),
             manual: Some(Arc::clone(&clock)),
             envoy_config: folder.map(Path::to_owned),
-            rls,
             ..Settings::default()
         };
+        change(&mut settings);
         let server = Server::bind(gate, settings).expect("a server");
         let at = server.addresses();
         let (stop, stopped) = oneshot::channel();
@@ -138,8 +148,7 @@ pub(crate) fn request(domain: &str, descriptors: &[&[(&str, &str)]]) -> RateLimi
 }
 
 pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
-    let entry =
-        |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
     let entries = entries.iter().map(entry).collect();
     RateLimitDescriptor { entries, ..RateLimitDescriptor::default() }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate_server::Ended;
 use tidegate_server::rls::proto::Code;
+use tidegate_server::{Ended, Guard, Tokens};
 use tidegate_testbed::Http;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
@@ -13,33 +13,19 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-use crate::stand::{Stand, Wire, descriptor, origin, request, until};
+use crate::stand::{Files, Stand, Wire, codes, origin, request, until};
 
 const POLICY: &str = "rules: [{ name: each, key: 'attribute:k', limit: 1/min }]";
 
 #[tokio::test]
-async fn what_cannot_be_meant_is_an_error_and_never_ok() {
+async fn what_no_configuration_can_mean_is_an_error_and_never_ok() {
     let mut stand = Stand::by_policy(POLICY).await;
-    let long = "x".repeat(1_025);
     let entry: &[(&str, &str)] = &[("k", "v")];
     let mut negative = request("web", &[entry]);
     negative.descriptors[0].is_negative_hits = true;
-    let mut huge = request("web", &[entry]);
-    huge.descriptors[0].hits_addend = Some(1 << 32);
-    let many = vec![("k", "v"); 17];
-    let wide = vec![("k", &long[..1_000]); 5];
     for (asked, message) in [
         (request("", &[entry]), "the domain is empty"),
         (request("web", &[]), "there are no descriptors"),
-        (request("web", &[&[]]), "a descriptor has no entries"),
-        (request("web", &[&[("", "v")]]), "an entry has an empty key"),
-        (request("web", &[&[("k", &long)]]), "the value of an entry has 1025 characters"),
-        (request("web", &[&[(&long, "v")]]), "the key of an entry has 1025 characters"),
-        (request(&long, &[entry]), "the domain has 1025 characters"),
-        (request("web", &[entry; 17]), "there are 17 descriptors"),
-        (request("web", &[&many]), "there are 17 entries in a descriptor"),
-        (request("web", &[&wide]), "a descriptor has 5008 bytes"),
-        (huge, "a descriptor adds more than 4294967295 hits"),
         (negative, "hits cannot be taken back"),
     ] {
         let error = stand.send(asked).await.unwrap_err();
@@ -48,38 +34,79 @@ async fn what_cannot_be_meant_is_an_error_and_never_ok() {
     assert_eq!(stand.passed(1, &[entry]).await, 1, "nothing was charged");
 }
 
-/// A schema counts characters, so the door does; only all of a descriptor is counted in bytes.
+/// Whatever a client may have a part in is judged, by files and by a policy.
 #[tokio::test]
-async fn a_name_may_have_as_many_characters_in_any_language() {
-    let mut stand = Stand::by_policy(POLICY).await;
-    let (longest, longer) = ("é".repeat(256), "é".repeat(257));
-    let entry: &[(&str, &str)] = &[(&longest, "v")];
-    assert_eq!(stand.passed(1, &[entry]).await, 1);
-    let error = stand.send(request("web", &[&[(&longer, "v")]])).await.unwrap_err();
-    assert!(error.message().starts_with("the key of an entry has 257 characters"), "{error}");
+async fn what_is_long_odd_or_much_is_judged_and_never_an_error() {
+    let file = "- { key: k, rate_limit: { unit: day, requests_per_unit: 1 } }";
+    let files = Files::new(file);
+    for mut stand in [Stand::by_policy(POLICY).await, Stand::by_files(files.path()).await] {
+        let entry: &[(&str, &str)] = &[("k", "v")];
+        let (long, other) = ("x".repeat(60_000), "y".repeat(60_000));
+        let wide = vec![(&*long, &*long); 8];
+        let nameless = [("", "v"), ("k", "nameless")];
+        for asked in [&[("k", &*long)][..], &[("k", "v"), (&long, "v")], &wide, &[], &nameless] {
+            let answered = stand.send(request("web", &[entry, asked])).await.unwrap();
+            assert_eq!(answered.statuses.len(), 2);
+        }
+        assert_eq!(stand.passed(2, &[&[("k", &long)]]).await, 0, "it was counted");
+        // By a policy, all values that are too long to count by are one.
+        assert!(stand.passed(2, &[&[("k", &other)]]).await <= 1);
+        let mut huge = request("web", &[&[("k", "huge")]]);
+        huge.descriptors[0].hits_addend = Some(1 << 32);
+        assert_eq!(stand.send(huge).await.unwrap().overall_code(), Code::OverLimit);
+        let mut odd = request("web", &[entry]);
+        odd.descriptors[0].entries[0].value = b"\xff".into();
+        assert_eq!(stand.send(odd.clone()).await.unwrap().overall_code(), Code::Ok);
+        assert_eq!(stand.send(odd).await.unwrap().overall_code(), Code::OverLimit);
+        stand.stop().await;
+    }
 }
 
-/// In letters of two bytes it may be longer than what a policy file counts by: whoever sends such a
-/// value is counted with all who do, and not let pass.
+/// More than are locked at once are judged by files; by a policy they are refused.
 #[tokio::test]
-async fn a_value_that_is_too_long_to_count_by_is_no_way_around_a_rule() {
+async fn many_descriptors_are_judged_or_refused() {
+    let files = Files::new("- { key: k, rate_limit: { unit: day, requests_per_unit: 2 } }");
+    let mut stand = Stand::by_files(files.path()).await;
+    let names: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    let many: Vec<[(&str, &str); 1]> = names.iter().map(|name| [("k", &**name)]).collect();
+    let many: Vec<&[(&str, &str)]> = many.iter().map(|it| &it[..]).collect();
+    assert_eq!(stand.passed(1, &many).await, 1);
+    assert_eq!(stand.passed(2, &[many[99]]).await, 1);
+    let refused = stand.ask(&many).await.unwrap();
+    assert_eq!(refused.overall_code(), Code::OverLimit);
+    assert!(codes(&refused)[..99].iter().all(|code| *code == Code::Ok));
+    assert_eq!(stand.passed(2, &[many[0]]).await, 1, "a refusal is charged to nothing");
     let mut stand = Stand::by_policy(POLICY).await;
-    let (one, other) = ("é".repeat(600), "ü".repeat(600));
-    let (one, other): (&[_], &[_]) = (&[("k", one.as_str())], &[("k", other.as_str())]);
-    let passed = stand.passed(9, &[one]).await;
-    assert_eq!(passed, 1);
-    assert_eq!(stand.passed(1, &[other]).await, 0, "counted with the first");
-    assert_eq!(stand.passed(1, &[&[("k", "v")]]).await, 1);
+    for descriptors in [&many[..65], &many[..17]] {
+        let refused = stand.ask(descriptors).await.unwrap();
+        assert_eq!(refused.overall_code(), Code::OverLimit);
+        assert_eq!(refused.statuses.len(), descriptors.len());
+    }
+    let entries = vec![("k", "v"); 65];
+    assert_eq!(stand.ask(&[&entries]).await.unwrap().overall_code(), Code::OverLimit);
+    assert_eq!(stand.passed(2, &[many[0]]).await, 1);
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_large_is_refused() {
-    let mut stand = Stand::by_policy(POLICY).await;
-    let mut asked = request("web", &[]);
-    asked.descriptors = vec![descriptor(&[("k", &"x".repeat(1_000))]); 1_000];
-    let error = stand.send(asked).await.unwrap_err();
-    assert_eq!(error.code(), tonic::Code::OutOfRange);
-    assert_eq!(stand.passed(1, &[&[("k", "v")]]).await, 1);
+async fn a_token_opens_the_door_under_either_name() {
+    let tokens = Tokens::from_text("check 0123456789abcdef").unwrap();
+    let guard = Guard::with_tokens(tokens);
+    let any = ([127, 0, 0, 1], 0).into();
+    let mut stand = Stand::with(any, POLICY, None, |settings| settings.guard = guard).await;
+    for (name, token, code) in [
+        ("x-other", "0123456789abcdef", Err(tonic::Code::Unauthenticated)),
+        ("x-tidegate-token", "0123456789abcdeF", Err(tonic::Code::Unauthenticated)),
+        ("authorization", "0123456789abcdef", Err(tonic::Code::Unauthenticated)),
+        ("authorization", "Bearer 0123456789abcdef", Ok(Code::Ok)),
+        ("x-tidegate-token", "0123456789abcdef", Ok(Code::OverLimit)),
+    ] {
+        let mut asked = tonic::Request::new(request("web", &[&[("k", "v")]]));
+        asked.metadata_mut().insert(name, token.parse().unwrap());
+        let answered = stand.client.should_rate_limit(asked).await;
+        let answered = answered.map(|it| it.into_inner().overall_code());
+        assert_eq!(answered.map_err(|status| status.code()), code, "{name}: {token}");
+    }
+    stand.stop().await;
 }
 
 async fn health(client: &mut HealthClient<Wire>, service: &str) -> Option<ServingStatus> {

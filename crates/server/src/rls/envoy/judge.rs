@@ -11,6 +11,7 @@ use tonic::Status;
 use super::EnvoyConfig;
 use super::matched::{Limited, Matched, Mode, all};
 use crate::rls::fields::Told;
+use crate::rls::overrides::{Asked, ask};
 use crate::rls::policy::no_store;
 use crate::rls::proto::{DescriptorStatus, RateLimit, RateLimitRequest, RateLimitResponse};
 use crate::rls::{RateLimits, answer, metadata};
@@ -34,7 +35,7 @@ impl EnvoyConfig {
         notes: &mut Notes<'_>,
     ) -> Result<RateLimitResponse, Status> {
         let config = self.current.load_full();
-        let matched = all(limits, &config, request)?;
+        let matched = all(limits, &config, request);
         let mut judging = Judging {
             gate: &self.gate,
             matched: &matched,
@@ -113,24 +114,22 @@ impl<'j, 'a> Judging<'j, 'a> {
 
     /// Asks the limits of these descriptors, and notes what they say.
     async fn ask(&mut self, places: &[usize], takes: bool) -> Verdict {
-        let mut asked: SmallVec<[usize; 4]> = SmallVec::new();
-        let mut charges: SmallVec<[PlainCharge<'_>; 4]> = SmallVec::new();
+        let mut known: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut asked: SmallVec<[Asked<'_>; 4]> = SmallVec::new();
         for at in places {
             if let Some(it) = self.get(*at)
                 && let Some(limit) = &it.plain
             {
-                asked.push(*at);
-                charges.push(PlainCharge { limit, key: &it.key, cost: it.cost });
+                known.push(*at);
+                let charge = PlainCharge { limit, key: &it.key, cost: it.cost };
+                asked.push(Asked { charge, own: it.own() });
             }
         }
-        if charges.is_empty() {
+        if asked.is_empty() {
             return Verdict::Allow;
         }
-        let deciding =
-            if takes { self.gate.decide_plain(&charges) } else { self.gate.peek_plain(&charges) };
-        drop(charges);
-        let PlainDecided { verdict, by, now, each } = deciding.await;
-        for (at, decision) in asked.into_iter().zip(each) {
+        let PlainDecided { verdict, by, now, each } = ask(self.gate, &asked, takes).await;
+        for (at, decision) in known.into_iter().zip(each) {
             self.said[at] = Some(decision);
         }
         if by.is_fallback() {

@@ -1,9 +1,10 @@
 //! Which limits a request's descriptors are for, and whom they count.
 
+use std::collections::BTreeSet;
+
 use smallvec::SmallVec;
 use tidegate_config::{EnvoyLimit, EnvoyUnit};
 use tidegate_gate::PlainLimit;
-use tonic::Status;
 
 use super::InForce;
 use crate::rls::fields::OVERRIDE;
@@ -55,34 +56,32 @@ pub(super) fn all<'a>(
     limits: &RateLimits,
     config: &'a InForce,
     request: &'a RateLimitRequest,
-) -> Result<All<'a>, Status> {
+) -> All<'a> {
     let mut matched = All::new();
     if !config.rules.has_domain(&request.domain) {
         matched.extend(request.descriptors.iter().map(|_| Matched::Free));
-        return Ok(matched);
+        return matched;
     }
     for descriptor in &request.descriptors {
         matched.push(match descriptor.limit {
             Some(limit) => {
-                let without = limits.without_store();
-                let said = limits.0.overrides.limit(&limits.0.gate, without, limit)?;
-                Matched::Limited(brought(request, descriptor, said))
+                Matched::Limited(brought(request, descriptor, limits.0.overrides.limit(limit)))
             }
             None => find(config, request, descriptor),
         });
     }
-    let replaced: SmallVec<[&str; 4]> = matched
+    let replaced: BTreeSet<&str> = matched
         .iter()
         .filter_map(Matched::limit)
         .flat_map(|limit| limit.replaces.iter().map(|name| &**name))
         .collect();
     for one in &mut matched {
         let name = one.limit().and_then(|limit| limit.name.as_deref());
-        if name.is_some_and(|name| replaced.contains(&name)) {
+        if name.is_some_and(|name| replaced.contains(name)) {
             *one = Matched::Free;
         }
     }
-    Ok(matched)
+    matched
 }
 
 fn find<'a>(
@@ -90,7 +89,7 @@ fn find<'a>(
     request: &'a RateLimitRequest,
     descriptor: &'a RateLimitDescriptor,
 ) -> Matched<'a> {
-    let entries = descriptor.entries.iter().map(|it| (it.key.as_str(), it.value.as_str()));
+    let entries = descriptor.entries.iter().map(|it| (&*it.key, &*it.value));
     let Some(number) = config.rules.find(&request.domain, entries) else { return Matched::Free };
     let (limit, kept) = (&config.rules.limits()[number], &config.limits[number]);
     let Some(unit) = limit.unit else { return Matched::Unlimited(limit) };
@@ -141,10 +140,17 @@ fn key<'a>(
     parts.push(request.domain.as_bytes());
     for (at, entry) in descriptor.entries.iter().enumerate() {
         let pattern = shared.get(at).and_then(Option::as_deref);
-        parts.push(entry.key.as_bytes());
-        parts.push(pattern.unwrap_or(&entry.value).as_bytes());
+        parts.push(&*entry.key);
+        parts.push(pattern.map_or(&*entry.value, str::as_bytes));
     }
     parts
+}
+
+impl Limited<'_> {
+    /// Its number and unit, if it came along.
+    pub(super) fn own(&self) -> Option<(u32, EnvoyUnit)> {
+        self.limit.is_none().then_some((self.requests_per_unit, self.unit))
+    }
 }
 
 impl<'a> Matched<'a> {
