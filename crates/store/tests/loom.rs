@@ -161,3 +161,71 @@ fn whoever_leaves_the_line_wakes_the_next() {
         assert!(matches!(poll(second.as_mut(), &second_bell), Poll::Ready(Ok(_))));
     });
 }
+
+fn lends_one() -> &'static Limiter {
+    let permits = (Kind::Concurrency, Quota::in_flight(1, Span::from_secs(60)));
+    let limiter = Limiter::builder().each("busy", permits).store(store());
+    let limiter = limiter.clock(Arc::new(ManualClock::new())).build().unwrap();
+    Box::leak(Box::new(limiter))
+}
+
+type Waits = Pin<Box<tidegate_store::Acquire<'static>>>;
+
+fn poll(waits: &mut Waits, bell: &Arc<Bell>) -> bool {
+    let waker = Waker::from(Arc::clone(bell));
+    let poll = waits.as_mut().poll(&mut Context::from_waker(&waker));
+    // What has passed stays taken.
+    poll.map(|passed| std::mem::forget(passed.unwrap())).is_ready()
+}
+
+/// A permit comes back while somebody begins to wait for it: one does not miss the other.
+#[test]
+fn nobody_sleeps_beside_a_permit_that_has_come_back() {
+    model(|| {
+        let limiter = lends_one();
+        let held = limiter.key("key").enter().unwrap();
+        let gives_back = thread::spawn(move || drop(held));
+        let mut waits: Waits = Box::pin(limiter.key("key").acquire(Span::from_secs(3_600)));
+        let bell = Arc::new(Bell::default());
+        let passed = poll(&mut waits, &bell);
+        gives_back.join().unwrap();
+        assert!(passed || 0 < bell.0.load(Ordering::SeqCst), "it sleeps to its deadline");
+        assert!(passed || poll(&mut waits, &bell), "the permit is lost");
+    });
+}
+
+/// The same where more permits are lent out from now on.
+#[test]
+fn nobody_sleeps_beside_a_quota_that_was_raised() {
+    model(|| {
+        let limiter = lends_one();
+        let held = limiter.key("key").enter().unwrap();
+        let two = (Kind::Concurrency, Quota::in_flight(2, Span::from_secs(60)));
+        let raises = thread::spawn(move || limiter.change("busy", two).unwrap());
+        let mut waits: Waits = Box::pin(limiter.key("key").acquire(Span::from_secs(3_600)));
+        let bell = Arc::new(Bell::default());
+        let passed = poll(&mut waits, &bell);
+        raises.join().unwrap();
+        assert!(passed || 0 < bell.0.load(Ordering::SeqCst), "it sleeps to its deadline");
+        assert!(passed || poll(&mut waits, &bell), "there is room for two");
+        drop(held);
+    });
+}
+
+/// The first in line leaves while a permit comes back: whoever is rung for it, the second has it.
+#[test]
+fn a_permit_that_comes_back_to_one_who_leaves_is_the_next_one_s() {
+    model(|| {
+        let limiter = lends_one();
+        let held = limiter.key("key").enter().unwrap();
+        let acquire = || -> Waits { Box::pin(limiter.key("key").acquire(Span::from_secs(3_600))) };
+        let (mut first, mut second) = (acquire(), acquire());
+        let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
+        assert!(!poll(&mut first, &bells[0]) && !poll(&mut second, &bells[1]));
+        let leaves = thread::spawn(move || drop(first));
+        drop(held);
+        leaves.join().unwrap();
+        assert!(0 < bells[1].0.load(Ordering::SeqCst), "the second sleeps on");
+        assert!(poll(&mut second, &bells[1]), "the permit is lost");
+    });
+}

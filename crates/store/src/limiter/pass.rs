@@ -63,7 +63,7 @@ impl<'a> Pass<'a> {
             }
         }
         if others {
-            self.limiter.waiting.wake_every_line();
+            self.limiter.waiting.wake_lines();
         } else if own {
             self.limiter.waiting.wake_line(self.line);
         }

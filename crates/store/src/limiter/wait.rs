@@ -23,7 +23,8 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 #[derive(Debug, Default)]
 pub(super) struct WaitList {
     lines: Mutex<Lines>,
-    /// How many wait. Most of the time nobody does, and then nothing is locked.
+    /// How many wait, or ask whether they have to. Most of the time nobody does, and then whoever
+    /// gives something back locks nothing.
     waiting: AtomicUsize,
 }
 
@@ -88,6 +89,7 @@ impl<'a> Acquire<'a> {
             return Poll::Ready(Err(self.ask.charged(limiter.now()).0.decision()));
         };
         let mut lines = lock(&limiter.waiting.lines);
+        let counted = Counted::unless_in_line(&self.stage, &limiter.waiting.waiting);
         let now = limiter.now();
         let turn = if lines.is_turn_of(key, &self.stage) {
             self.ask_store(now, deadline)
@@ -97,12 +99,13 @@ impl<'a> Acquire<'a> {
             Turn::Refused(refused(self.ask.clone().peek(), Span::from_micros(1)))
         };
         let Turn::Wait { until } = turn else {
+            drop(counted);
             let left = self.leave_line(&mut lines);
             drop(lines);
             drop(left);
             return self.end(turn, waker);
         };
-        let stood = lines.stand(key, &self.stage, waker, &limiter.waiting.waiting);
+        let stood = lines.stand(key, &self.stage, waker, counted);
         drop(lines);
         let Some((number, _replaced)) = stood else {
             return Poll::Ready(Err(refused(self.ask.clone().peek(), Span::from_micros(1))));
@@ -241,7 +244,7 @@ impl Lines {
         key: Key,
         stage: &Stage<'_>,
         waker: &Waker,
-        waiting: &AtomicUsize,
+        counted: Option<Counted<'_>>,
     ) -> Option<(u64, Option<Waker>)> {
         if let Stage::InLine { number } = stage {
             let line = self.by_key.get_mut(&key)?;
@@ -249,10 +252,7 @@ impl Lines {
             let replaced = std::mem::replace(&mut line[place].waker, waker.clone());
             return Some((*number, Some(replaced)));
         }
-        if WAITING_MAX <= waiting.load(Ordering::Relaxed) {
-            return None;
-        }
-        waiting.fetch_add(1, Ordering::SeqCst);
+        counted?.stay()?;
         self.number += 1;
         let waiter = Waiter { number: self.number, waker: waker.clone() };
         self.by_key.entry(key).or_default().push_back(waiter);
@@ -278,6 +278,33 @@ impl Lines {
     }
 }
 
+/// One that asks, counted as waiting before it does. Whoever gives back what the store has just
+/// denied it sees that somebody waits, and has the lock only when that one stands in its line.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    /// Who stands in a line is counted already.
+    fn unless_in_line(stage: &Stage<'_>, waiting: &'a AtomicUsize) -> Option<Counted<'a>> {
+        if matches!(stage, Stage::InLine { .. }) {
+            return None;
+        }
+        waiting.fetch_add(1, Ordering::SeqCst);
+        Some(Counted(waiting))
+    }
+
+    /// It does wait, and stays counted until it leaves the line; `None` if too many wait.
+    fn stay(self) -> Option<()> {
+        let has_room = self.0.load(Ordering::Relaxed) <= WAITING_MAX;
+        has_room.then(|| std::mem::forget(self))
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl WaitList {
     /// Wakes the first of a line: something has come back that it may be waiting for.
     pub(super) fn wake_line(&self, key: Option<Key>) {
@@ -290,15 +317,21 @@ impl WaitList {
         }
     }
 
-    /// Wakes the first of every line.
-    pub(super) fn wake_every_line(&self) {
+    /// The same for every line.
+    pub(super) fn wake_lines(&self) {
         if 0 < self.waiting.load(Ordering::SeqCst) {
-            let lines = lock(&self.lines);
-            let firsts = lines.by_key.values().filter_map(VecDeque::front);
-            let firsts: Vec<Waker> = firsts.map(|first| first.waker.clone()).collect();
-            drop(lines);
-            firsts.into_iter().for_each(Waker::wake);
+            self.wake_every_line();
         }
+    }
+
+    /// Wakes the first of every line, and asks nobody whether there is one: whoever begins to wait
+    /// after that sees what was changed before.
+    pub(super) fn wake_every_line(&self) {
+        let lines = lock(&self.lines);
+        let firsts = lines.by_key.values().filter_map(VecDeque::front);
+        let firsts: Vec<Waker> = firsts.map(|first| first.waker.clone()).collect();
+        drop(lines);
+        firsts.into_iter().for_each(Waker::wake);
     }
 }
 
