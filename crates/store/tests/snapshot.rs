@@ -158,9 +158,9 @@ fn states_are_handed_on_through_stores_of_any_size() {
     }
 }
 
-/// At the cap: what those owe that had to make room is not paid by a restart.
+/// At the cap: what groups of keys owe is not paid by a restart.
 #[test]
-fn a_crowd_is_restored_with_its_debt() {
+fn a_group_is_restored_with_its_debt() {
     for (kind, after) in
         [(Kind::TokenBucket, 64), (Kind::SlidingWindow, 64), (Kind::TokenBucket, 1 << 14)]
     {

@@ -142,6 +142,20 @@ impl Log {
         Some(Log { events, used: used? })
     }
 
+    /// The latest tick of an event, and the sum of all.
+    pub(crate) fn gist(&self) -> [u64; 2] {
+        let latest = self.events.newest().map_or(0, |(tick, _)| tick.get());
+        [latest, self.used.into()]
+    }
+
+    /// The log of one event that has this gist.
+    pub(crate) fn of_gist([latest, used]: [u64; 2]) -> Log {
+        // More than a word's half was never written; a damaged word must not pay.
+        let (latest, used) = (Tick::from_micros(latest), u32::try_from(used).unwrap_or(u32::MAX));
+        let event = (0 < used).then_some((latest, used));
+        Log::again((latest, false), event.into_iter()).unwrap_or_default()
+    }
+
     /// What counts in either; what is in both is the same event, and counts once. `None` if that is
     /// more than a log holds.
     pub(crate) fn either(&self, other: &Log) -> Option<Log> {

@@ -1,6 +1,7 @@
 //! The closed set of algorithms, for code that learns which one to run from a file.
 
 mod change;
+mod gist;
 
 use crate::algorithm::{
     Algorithm, FixedWindow, Line, LineBucket, Log, LogLimit, Overflow, SlidingWindow, WindowCount,

@@ -141,7 +141,7 @@ impl Book {
 
     /// Whether a rule that has that of `id` as an origin would still owe something for `state`:
     /// then it is not to be forgotten, though its own rule would.
-    pub(super) fn is_owed_elsewhere(&self, id: RuleId, state: &State, now: Tick) -> bool {
+    fn is_owed_elsewhere(&self, id: RuleId, state: &State, now: Tick) -> bool {
         // Asked of every state that is forgotten: who has no heirs is not even counted as held.
         let entry = self.entry(id).filter(|entry| entry.has_heirs);
         let Some(source) = entry.and_then(|it| it.lineage.upgrade()).map(Lineage::rule) else {
@@ -151,6 +151,34 @@ impl Book {
             let copy = heir.copy_from(&source, state, now);
             copy.is_some_and(|copy| !heir.policy.is_fresh(&copy, now))
         })
+    }
+
+    /// Whether `state`, which is written under `id`, was fresh by a tick, and has not been asked
+    /// about since.
+    pub(super) fn is_fresh(&self, id: RuleId, state: &State, by: Tick) -> bool {
+        let seen = |policy: &Policy, state: &State| {
+            // A list that owes nothing any more knows when it was last asked about.
+            let is_past = state.seen().is_none_or(|(latest, _)| latest <= by);
+            is_past && policy.is_fresh(state, by) && !self.is_owed_elsewhere(id, state, by)
+        };
+        self.seen_by(id, state, seen).unwrap_or(false)
+    }
+
+    /// What the policy of `id` says of `state`.
+    ///
+    /// A state from before a change of quota is seen as what it would be carried over to: under the
+    /// old policy alone it might be forgotten too soon.
+    pub(super) fn seen_by<T>(
+        &self,
+        id: RuleId,
+        state: &State,
+        see: impl Fn(&Policy, &State) -> T,
+    ) -> Option<T> {
+        let policy = self.policy(id)?;
+        let Some(latest) = self.latest_of(id) else { return Some(see(policy, state)) };
+        let mut carried = state.clone();
+        latest.carry(id, &mut carried);
+        Some(see(&latest.policy, &carried))
     }
 
     /// The policy of `id`.

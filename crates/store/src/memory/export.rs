@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use tidegate_core::{Policy, State, Tick};
 
 use super::book::{Book, read};
+use super::groups::Group;
 use super::rule::{Rule, RuleId};
 use super::shard::Shard;
 use super::tag::{hash_of, rule_of};
@@ -90,6 +91,9 @@ impl MemoryStore {
     fn copy(&self, shard: usize, copy: &mut Copied) {
         copy.clear();
         let [one, two, lists] = [0, 1, 2].map(|table: usize| self.tables[table].lock(shard));
+        for shard in [&one, &two, &lists] {
+            copy.groups.extend(shard.rest.groups.each());
+        }
         copy.words[0].extend_from_slice(one.slots().words());
         copy.words[1].extend_from_slice(two.slots().words());
         lists.copy_lists(|tag, state| copy.add_list(tag, state));
@@ -104,6 +108,8 @@ pub(super) const HASH_BITS: u32 = u64::BITS - RuleId::BITS;
 struct Copied {
     /// Slots of one word of state, and of two, empty ones included.
     words: [Vec<u64>; 2],
+    /// Groups of keys that there was no room for.
+    groups: Vec<Group>,
     /// Each list by its tag, with what it has seen, and how many events it has.
     lists: Vec<(u64, (Tick, bool), usize)>,
     /// The events of all lists, one after the other.
@@ -113,6 +119,7 @@ struct Copied {
 impl Copied {
     fn clear(&mut self) {
         self.words.iter_mut().for_each(Vec::clear);
+        self.groups.clear();
         self.lists.clear();
         self.events.clear();
     }
@@ -124,14 +131,23 @@ impl Copied {
         self.lists.push((tag, state.seen().unwrap_or_default(), count));
     }
 
-    /// Every tag, and its state as it is under the policy of that tag's rule; `None` for rules
-    /// that are not exported.
-    fn each(&self, policy_of: impl Fn(RuleId) -> Option<Policy>, mut each: impl FnMut(u64, State)) {
+    /// Every tag, its state as it is under the policy of that tag's rule, and how wide its group is
+    /// if it is one; `None` for rules that are not exported.
+    fn each(
+        &self,
+        policy_of: impl Fn(RuleId) -> Option<Policy>,
+        mut each: impl FnMut(u64, State, Option<u64>),
+    ) {
+        for group in &self.groups {
+            if let Some(policy) = policy_of(rule_of(group.tag.0)) {
+                each(group.tag.0, policy.of_gist(group.gist), Some(group.width));
+            }
+        }
         for (words, stride) in self.words.iter().zip([2, 3]) {
             for slot in words.chunks_exact(stride).filter(|slot| slot[0] != 0) {
                 if let Some(policy) = policy_of(rule_of(slot[0])) {
                     let second = slot.get(2).copied().unwrap_or(0);
-                    each(slot[0], policy.unpack([slot[1], second]));
+                    each(slot[0], policy.unpack([slot[1], second]), None);
                 }
             }
         }
@@ -142,7 +158,7 @@ impl Copied {
             let policy = policy_of(rule_of(tag));
             let list = policy.and_then(|policy| policy.list(seen, own.iter().copied()));
             if let Some(state) = list {
-                each(tag, state);
+                each(tag, state, None);
             }
         }
     }
@@ -207,15 +223,16 @@ impl<'a> Known<'a> {
         let (rules, by_id) = (&self.rules, &self.by_id);
         let rule_of_id = |id: RuleId| by_id[usize::from(id)].checked_sub(1);
         let policy_of = |id| rules[rule_of_id(id)?].latest.policy_of(id);
-        copy.each(policy_of, |tag, mut state| {
+        copy.each(policy_of, |tag, mut state, width| {
             let Some(rule) = rule_of_id(rule_of(tag)) else { return };
             rules[rule].latest.carry(rule_of(tag), &mut state);
             // The shard's bits first, then those that are in the tag: the hash as it was.
             let first = (shard as u64).wrapping_shl(u64::BITS - bits);
             let hash = first | hash_of(tag).wrapping_shl(RuleId::BITS - bits);
-            entries.push(Entry { rule, hash, is_crowd: hash_of(tag) == 0, state });
+            let group = width.map(|width| width.wrapping_shl(RuleId::BITS - bits));
+            entries.push(Entry { rule, hash, group, state });
         });
-        entries.sort_by_key(|entry| (entry.rule, entry.is_crowd));
+        entries.sort_by_key(|entry| (entry.rule, entry.group.is_some()));
         for entry in &entries {
             let rule = &mut self.rules[entry.rule];
             rule.owing += u64::from(!rule.latest.policy.is_fresh(&entry.state, now));

@@ -3,11 +3,12 @@
 use tidegate_core::{Kind, Receipt, Tick};
 
 use super::MemoryStore;
-use super::book::read;
+use super::book::{Book, read};
 use super::rule::Rule;
 use super::shard::Shard;
 use super::tag::Tag;
 use crate::key::Key;
+use crate::sync::RwLock;
 
 impl MemoryStore {
     /// Gives back what was charged: never above full, never into another window. Where less of the
@@ -19,10 +20,11 @@ impl MemoryStore {
         let (at, cost) = (receipt.at(), receipt.cost());
         self.with_shard(rule, key, |shard, present, tag| {
             for held in self.holders(shard, rule, present, tag) {
-                shard.refund(&held, tag.under(held.id), now, Receipt::new(at, cost));
+                let receipt = Receipt::new(at, cost);
+                shard.refund(&held, tag.under(held.id), (now, receipt), &self.book);
             }
             let receipt = Receipt::new(at, present.worth(rule, cost));
-            (shard.refund(present, tag, now, receipt), None)
+            (shard.refund(present, tag, (now, receipt), &self.book), None)
         });
     }
 
@@ -71,12 +73,20 @@ impl MemoryStore {
 }
 
 impl Shard {
-    /// Gives back what was charged, if anything is still known of it.
-    fn refund(&mut self, rule: &Rule, tag: Tag, now: Tick, receipt: Receipt) {
+    /// Gives back what was charged, if anything is still known of it. A key that was judged with
+    /// its group gets nothing back: others may owe it.
+    fn refund(
+        &mut self,
+        rule: &Rule,
+        tag: Tag,
+        (now, receipt): (Tick, Receipt),
+        book: &RwLock<Book>,
+    ) {
         if let Ok(index) = self.find(rule, tag) {
             let mut state = self.take(index, &rule.policy);
             rule.policy.refund(&mut state, now, receipt);
             self.put(index, &rule.policy, state);
+            self.forget_paid(index, now, book);
         }
     }
 

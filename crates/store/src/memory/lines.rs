@@ -50,11 +50,11 @@ fn policies(quota: Quota, wide: Quota) -> impl Iterator<Item = Policy> {
 
 fn check(
     (quota, wide): (Quota, Quota),
-    most: usize,
+    (keys_max, most): (usize, usize),
     requests: impl Fn(&MemoryStore) -> Vec<(Key, Tick)>,
 ) {
     for policy in policies(quota, wide) {
-        let store = MemoryStore::with_keys_max(1 << 16);
+        let store = MemoryStore::with_keys_max(keys_max);
         let rule = store.rule(policy).expect("the first rule");
         let requests = requests(&store);
         let foreign = foreign_writes(&store, &rule, requests.into_iter());
@@ -71,14 +71,14 @@ fn key(store: &MemoryStore, id: u64) -> Key {
 
 #[test]
 fn keys_that_are_known_share_no_line_with_other_shards() {
-    check(LASTING, SWEEP, |store| {
+    check(LASTING, (1 << 16, SWEEP), |store| {
         (0..120_000).map(|step| (key(store, step % 2_000), NOW)).collect()
     });
 }
 
 #[test]
 fn new_keys_share_no_line_with_other_shards() {
-    check(LASTING, SWEEP + GROWTH, |store| {
+    check(LASTING, (1 << 16, SWEEP + GROWTH), |store| {
         (0..50_000).map(|step| (key(store, step), NOW)).collect()
     });
 }
@@ -86,8 +86,17 @@ fn new_keys_share_no_line_with_other_shards() {
 #[test]
 fn keys_that_are_fresh_again_share_no_line_with_other_shards() {
     let brief = (Quota::per_second(900), Quota::per_second(1_000_003));
-    check(brief, SWEEP, |store| {
+    check(brief, (1 << 16, SWEEP), |store| {
         let at = |step: u64| NOW.after(Span::from_micros(step * 1_000));
         (0..120_000).map(|step| (key(store, step % 4_000), at(step))).collect()
+    });
+}
+
+/// Most of them find no room: they are judged in groups, or refused.
+#[test]
+fn keys_beyond_the_cap_share_no_line_with_other_shards() {
+    check(LASTING, (1 << 13, SWEEP + GROWTH), |store| {
+        let at = |step: u64| NOW.after(Span::from_micros(step * 100));
+        (0..80_000).map(|step| (key(store, step), at(step))).collect()
     });
 }

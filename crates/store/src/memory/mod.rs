@@ -5,16 +5,17 @@
 //! and else waits for them in one order, so that nobody waits in a circle. States of one word, of
 //! two and of lists have tables of their own.
 //!
-//! **At the cap** nothing that is owed is given back. The state that is soonest fresh makes room,
-//! and what it owed is remembered for its shard: a key that is not known there starts from the
-//! worst of what those before it owed. A flood of new keys makes newcomers look a little more
-//! indebted than they are, and never the other way round. Lists (sliding log, concurrency) cannot
-//! be folded like that; there a newcomer is refused until something is forgotten.
+//! **At the cap** nothing that is owed is given back. What is fresh makes room; as long as nothing
+//! is, new keys are judged in groups, each with all others whose hashes begin alike. There are a
+//! quarter as many groups as keys: a flood of made-up keys costs a newcomer its allowance only if
+//! it hit the same group, and time heals it. A key that is known is judged by itself all the while.
+//! Permits cannot be shared like that; there a newcomer is refused until something is free.
 
 mod book;
 mod export;
 mod few;
 mod forget;
+mod groups;
 mod later;
 mod lists;
 mod lock;

@@ -114,6 +114,15 @@ impl MemoryStore {
             for (tag, latest, state) in shards[from].take_past(past, &book) {
                 shards[latest.table].adopt(tag, &latest.policy, state);
             }
+            let is_past = |id| past.get(usize::from(id)) == Some(&true);
+            for group in shards[from].rest.groups.take_past(is_past) {
+                let id = rule_of(group.tag.0);
+                if let (Some(policy), Some(latest)) = (book.policy(id), book.latest_of(id)) {
+                    let (groups, group) =
+                        (&mut shards[latest.table].rest.groups, group.carried(policy, &latest));
+                    groups.fold_group(group, &latest.policy, &book);
+                }
+            }
         }
         for (table, held) in self.tables.iter().zip(&shards) {
             table.note(shard, held);

@@ -132,9 +132,13 @@ impl MemoryStore {
         if rule.policy.is_fresh(&state, now) {
             return;
         }
-        // A list that there is no room for is kept nevertheless: it is owed.
-        let _ = shard.make_room(now, 1, &self.book);
-        shard.adopt(tag, &rule.policy, state);
+        let is_known = shard.slots().find(tag.0).is_ok();
+        if is_known || shard.make_room(now, 1, &self.book) || !shard.can_fold(rule, tag) {
+            // Permits that there is no room for are kept nevertheless: they are owed.
+            shard.adopt(tag, &rule.policy, state);
+        } else {
+            shard.fold(tag, &rule.policy, &state, &self.book);
+        }
     }
 }
 
@@ -145,10 +149,11 @@ impl Shard {
         self.slots().ids_like(tag.0).filter_map(of).max()
     }
 
-    /// A copy of what is known of a key, or of those that had to make room.
+    /// A copy of what is known of a key, or of its group.
     fn known_of(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
-        let found = self.find(rule, tag).or_else(|_| self.find(rule, Tag::crowd(rule.id)));
-        let index = found.ok()?;
+        let Ok(index) = self.find(rule, tag) else {
+            return self.rest.groups.state(rule, tag);
+        };
         let state = self.take(index, &rule.policy);
         self.put(index, &rule.policy, state.clone());
         Some(state)

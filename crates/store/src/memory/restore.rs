@@ -7,9 +7,13 @@
 use std::collections::HashMap;
 use std::io::Read;
 
+use tidegate_core::State;
+
+use super::book::read;
 use super::export::HASH_BITS;
+use super::groups::Group;
 use super::rule::Rule;
-use super::tag::Tag;
+use super::tag::hash_of;
 use super::{MemoryStore, Table};
 use crate::key::{Key, Keys};
 use crate::snapshot::{
@@ -22,7 +26,7 @@ impl MemoryStore {
     ///
     /// A snapshot that is damaged anywhere is refused, and nothing of it is kept. The states are as
     /// they were, whatever the clock says by now: one that was set back pays nobody. Where there is
-    /// no room for all, those that are soonest fresh make room, as in any full store; lists are all
+    /// no room for all, some are judged with their groups, as in any full store; permits are all
     /// kept, and no new one is until some have been forgotten.
     pub fn restore(from: &mut dyn Read, keys_max: usize) -> Result<Restored, SnapshotError> {
         let mut blocks = BlockReader::new(from)?;
@@ -55,22 +59,37 @@ impl MemoryStore {
     /// Puts a state where its key will look for it. The store is nobody else's yet.
     fn settle(&self, entry: Entry, rule: &Rule, header: &Header, makes_room: bool) {
         let table = &self.tables[rule.table];
-        let Entry { hash, is_crowd, state, .. } = entry;
-        if !is_crowd {
-            let place = table.place(Key::of_hash(hash));
-            let mut shard = table.lock(place.shard);
-            if makes_room {
-                // A list that there is no room for is kept nevertheless: it is owed.
-                let _ = shard.make_room(header.at, 1, &self.book);
-            }
-            shard.adopt(place.tag(rule.id), &rule.policy, state);
-            table.note(place.shard, &shard);
-            return;
+        let Entry { hash, group, state, .. } = entry;
+        if let Some(width) = group {
+            // Of the shard that it was in, at most.
+            let shard_end = hash | u64::MAX.wrapping_shr(header.shard_bits);
+            let last = hash.saturating_add(width.saturating_sub(1)).min(shard_end);
+            return self.settle_group((hash, last), &state, rule);
         }
-        for index in table.shards_of(hash, header.shard_bits) {
-            let mut shard = table.lock(index);
-            shard.adopt(Tag::crowd(rule.id), &rule.policy, state.clone());
-            table.note(index, &shard);
+        let place = table.place(Key::of_hash(hash));
+        let (mut shard, tag) = (table.lock(place.shard), place.tag(rule.id));
+        let has_room = !makes_room || shard.make_room(header.at, 1, &self.book);
+        if has_room || !shard.can_fold(rule, tag) {
+            // A permit that there is no room for is kept nevertheless: it is owed.
+            shard.adopt(tag, &rule.policy, state);
+        } else {
+            shard.fold(tag, &rule.policy, &state, &self.book);
+        }
+        table.note(place.shard, &shard);
+    }
+
+    /// Has all keys between two hashes owe as much as `state`.
+    fn settle_group(&self, (first, last): (u64, u64), state: &State, rule: &Rule) {
+        let table = &self.tables[rule.table];
+        let place = |hash| table.place(Key::of_hash(hash));
+        for index in place(first).shard..=place(last).shard {
+            let (start, end) = table.hashes_of(index);
+            let [first, last] =
+                [first.max(start), last.min(end)].map(|hash| place(hash).tag(rule.id));
+            let width = hash_of(last.0) - hash_of(first.0) + 1;
+            let group = Group { tag: first, width, gist: rule.policy.gist(state) };
+            let groups = &mut table.lock(index).rest.groups;
+            groups.fold_group(group, &rule.policy, &read(&self.book));
         }
     }
 }
@@ -142,12 +161,9 @@ impl Restoring {
 }
 
 impl Table {
-    /// The shards in which the keys are now that were in one shard, of `bits` bits, before.
-    fn shards_of(&self, hash: u64, bits: u32) -> std::ops::Range<usize> {
-        let first = hash.wrapping_shr(u64::BITS - self.bits());
-        let count = 1_usize << self.bits().saturating_sub(bits);
-        // At most 16 bits, so it fits; and it begins where those keys do.
-        let first = usize::try_from(first).unwrap_or(0) / count * count;
-        first..first + count
+    /// The first and the last hash in a shard.
+    fn hashes_of(&self, index: usize) -> (u64, u64) {
+        let first = (index as u64).wrapping_shl(u64::BITS - self.bits());
+        (first, first | u64::MAX.wrapping_shr(self.bits()))
     }
 }

@@ -3,12 +3,13 @@
 use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Limit, Receipt, Span, State, Tick, Verdict, decide_all};
 
+use super::book::{Book, read};
 use super::lock::Guard;
 use super::shard::Shard;
 use super::tag::Tag;
 use super::{Charge, MemoryStore, Rule};
 use crate::key::Key;
-use crate::sync::Arc;
+use crate::sync::{Arc, RwLock};
 
 const LIMITS_MAX: usize = MemoryStore::LIMITS_MAX;
 
@@ -96,7 +97,7 @@ impl MemoryStore {
             .collect();
         drop(limits);
         if verdict.passes()
-            && let Err((index, retry_after)) = self.make_room(&mut locked, charges, &known, now)
+            && let Err((index, retry_after)) = self.find_room(&mut locked, charges, &known, now)
         {
             verdict = Verdict::Deny { retry_after };
             answers.iter_mut().for_each(|(_, receipt)| *receipt = None);
@@ -153,7 +154,7 @@ impl MemoryStore {
             return;
         }
         let (mut old, mut new) = if from < to { (low, high) } else { (high, low) };
-        new.inherit(&mut old, rule, place.tag(rule.id));
+        new.inherit(&mut old, rule, place.tag(rule.id), &self.book);
         self.tables[to].note(place.shard, &new);
     }
 
@@ -177,9 +178,9 @@ impl MemoryStore {
         ((table, place.shard), place.tag(charge.rule.id))
     }
 
-    /// Makes room for every key that is new; if there is none, says for which, and how long it
-    /// takes until there might be.
-    fn make_room(
+    /// Finds room for every key that is new, or a group; if there is neither, says for which, and
+    /// how long it takes until there might be.
+    fn find_room(
         &self,
         locked: &mut Locked<'_>,
         charges: &[Charge<'_>],
@@ -188,23 +189,29 @@ impl MemoryStore {
     ) -> Result<(), (usize, Span)> {
         let is_new = |index: usize| !known[index] && 0 < charges[index].cost;
         for index in (0..charges.len()).filter(|&index| is_new(index)) {
-            let (at, _) = self.place_of(&charges[index]);
+            let (at, tag) = self.place_of(&charges[index]);
             let here = |&other: &usize| is_new(other) && self.place_of(&charges[other]).0 == at;
             let count = (0..charges.len()).filter(here).count();
-            let room = locked.shard(at).make_room(now, count, &self.book);
-            room.map_err(|retry_after| (index, retry_after))?;
+            let (shard, rule) = (locked.shard(at), charges[index].rule);
+            if shard.make_room(now, count, &self.book) {
+                continue;
+            }
+            if !shard.can_fold(rule, tag) {
+                return Err((index, shard.room_in(now)));
+            }
         }
         Ok(())
     }
 }
 
 impl Shard {
-    /// Takes over what `old` knows of a key, and of the crowd, from before its rule moved here.
-    fn inherit(&mut self, old: &mut Shard, rule: &Rule, tag: Tag) {
-        for tag in [tag, Tag::crowd(rule.id)] {
-            while let Some(state) = old.take_inherited(rule, tag) {
-                self.adopt(tag, &rule.policy, state);
-            }
+    /// Takes over what `old` knows of a key, and of its group, from before its rule moved here.
+    fn inherit(&mut self, old: &mut Shard, rule: &Rule, tag: Tag, book: &RwLock<Book>) {
+        while let Some(state) = old.take_inherited(rule, tag) {
+            self.adopt(tag, &rule.policy, state);
+        }
+        while let Some(group) = old.rest.groups.take_inherited(rule, tag) {
+            self.rest.groups.fold_group(group, &rule.policy, &read(book));
         }
     }
 }

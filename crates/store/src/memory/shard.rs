@@ -3,6 +3,7 @@
 use tidegate_core::{Decision, Policy, Receipt, State, Tick, Verdict};
 
 use super::book::Book;
+use super::groups::Groups;
 use super::lists::{Lists, place};
 use super::rule::Rule;
 use super::slots::Slots;
@@ -37,8 +38,12 @@ pub(super) struct Rest {
     swept_at: Tick,
     /// When all that was idle was last forgotten.
     pub(super) purged_at: Tick,
-    /// States that made room at the cap, and those that were forgotten as fresh.
-    pub(super) evicted: u64,
+    /// What keys owe that there was no room for.
+    pub(super) groups: Groups,
+    /// Until when it is known that nothing is fresh, once the shard is full.
+    pub(super) room_at: Tick,
+    /// Requests of keys that there was no room for, and states that were forgotten as fresh.
+    pub(super) crowded: u64,
     pub(super) forgotten: u64,
 }
 
@@ -55,7 +60,9 @@ impl Shard {
             cursor: 0,
             swept_at: Tick::default(),
             purged_at: Tick::default(),
-            evicted: 0,
+            groups: Groups::new(words, live_max),
+            room_at: Tick::default(),
+            crowded: 0,
             forgotten: 0,
         };
         let slots = Slots::new(1 + words.max(1), live_max);
@@ -99,11 +106,6 @@ impl Shard {
         self.rest.swept_at = self.rest.swept_at.max(now);
     }
 
-    /// How many states made room at the cap, and how many were forgotten as fresh.
-    pub(super) fn gone(&self) -> (u64, u64) {
-        (self.rest.evicted, self.rest.forgotten)
-    }
-
     /// Decides one request, and charges it if it passes.
     pub(super) fn decide(
         &mut self,
@@ -131,13 +133,18 @@ impl Shard {
         cost: u32,
         book: &RwLock<Book>,
     ) -> (Decision, Option<Receipt>) {
-        let mut state = self.newcomer(rule);
+        let mut state = self.newcomer(rule, tag);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
-        if cost == 0 || answer.1.is_none() {
+        if cost == 0 {
             return answer;
         }
-        if let Err(retry_after) = self.make_room(now, 1, book) {
-            let verdict = Verdict::Deny { retry_after };
+        let has_room = self.make_room(now, 1, book);
+        self.rest.crowded += u64::from(!has_room);
+        if answer.1.is_none() {
+            return answer;
+        }
+        if !has_room && !self.can_fold(rule, tag) {
+            let verdict = Verdict::Deny { retry_after: self.room_in(now) };
             let fresh = rule.policy.peek(&mut rule.policy.fresh(), now, 0);
             return (Decision { verdict, remaining: 0, ..fresh }, None);
         }
@@ -150,7 +157,7 @@ impl Shard {
         let known = self.find(rule, tag);
         let mut state = match known {
             Ok(index) => self.take(index, &rule.policy),
-            Err(_) => self.newcomer(rule),
+            Err(_) => self.newcomer(rule, tag),
         };
         let decision = rule.policy.peek(&mut state, now, cost);
         if let Ok(index) = known {
@@ -162,10 +169,11 @@ impl Shard {
     /// Takes out what is known of a key, to be given back by [`Shard::give_back`] before the lock
     /// is; and whether anything is.
     pub(super) fn take_out(&mut self, rule: &Rule, tag: Tag) -> (State, bool) {
-        match self.find(rule, tag) {
-            Ok(index) => (self.take(index, &rule.policy), true),
-            Err(_) => (self.newcomer(rule), false),
-        }
+        let Ok(index) = self.find(rule, tag) else {
+            self.rest.crowded += u64::from(self.is_full());
+            return (self.newcomer(rule, tag), false);
+        };
+        (self.take(index, &rule.policy), true)
     }
 
     /// Gives back what was taken out of a key that is known.
@@ -175,7 +183,7 @@ impl Shard {
         }
     }
 
-    /// Remembers a key that is not here yet. Room was made for it.
+    /// Remembers a key that is not here yet: by itself if there is room, or else with its group.
     pub(super) fn add(
         &mut self,
         tag: Tag,
@@ -184,6 +192,9 @@ impl Shard {
         now: Tick,
         book: &RwLock<Book>,
     ) {
+        if self.is_full() {
+            return self.fold(tag, policy, &state, book);
+        }
         if self.slots.is_crowded() {
             self.forget_idle(now, book);
         }
@@ -199,7 +210,8 @@ impl Shard {
 
     /// Bytes in use: slots as far as they were ever touched, lists with their events.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<Rest>() + self.slots.bytes() + self.rest.lists.bytes()
+        let Rest { lists, groups, .. } = &*self.rest;
+        size_of::<Rest>() + self.slots.bytes() + lists.bytes() + groups.bytes()
     }
 
     /// Where `tag` is; what is known of it from before a change of quota is carried over first.
@@ -237,14 +249,10 @@ impl Shard {
         self.put(index, policy, worse.unwrap_or_else(longer));
     }
 
-    /// The state that a key starts from: fresh, or what those consumed that had to make room.
-    ///
-    /// One of them may be this key, so it owes as much as the worst of them.
-    fn newcomer(&mut self, rule: &Rule) -> State {
-        let Ok(index) = self.find(rule, Tag::crowd(rule.id)) else { return rule.policy.fresh() };
-        let state = self.take(index, &rule.policy);
-        self.put(index, &rule.policy, state.clone());
-        state
+    /// The state that a key starts from: fresh, or what its group owes, since it may be one of
+    /// those that had no room.
+    fn newcomer(&mut self, rule: &Rule, tag: Tag) -> State {
+        self.rest.groups.state(rule, tag).unwrap_or_else(|| rule.policy.fresh())
     }
 
     /// The state at `index`. A list is moved out: [`Shard::put`] moves it back.

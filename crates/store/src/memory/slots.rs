@@ -202,11 +202,21 @@ impl Slots {
         true
     }
 
-    /// An eighth more slots, and everybody to a new home.
+    /// Takes all out, and gives the memory back.
+    pub(super) fn clear(&mut self) {
+        (self.words, self.homes, self.live) = (Vec::new(), 0, 0);
+    }
+
+    /// An eighth more slots, and everybody to a new home. At last there are as many as are needed
+    /// for the most that may be taken; more only if chance wants it.
     fn grow(&mut self) {
+        let (num, den) = Slots::LOAD;
+        let enough = (self.live_max() * den).div_ceil(num);
         loop {
             let before = self.len();
-            let after = (before + (before / 8).max(Slots::TAIL)).max(2 * Slots::TAIL);
+            let after = before + (before / 8).max(Slots::TAIL);
+            let after = if before < enough { after.min(enough) } else { after };
+            let after = after.max(2 * Slots::TAIL);
             if self.words.capacity() < after * self.stride() {
                 self.reserve(after);
             }

@@ -7,13 +7,15 @@
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// States that are kept: one for each key under each rule, and at the cap one for each rule of
-    /// a shard, for all that had to make room.
+    /// States that are kept, one for each key under each rule.
     pub keys: usize,
+    /// Groups of keys that owe something, because there was no room for each of them.
+    pub groups: usize,
     /// Bytes that its tables have in use: slots as far as they were ever touched, locks, and logs
     /// with their events. What is only reserved is not counted, nor are rules.
     pub bytes: usize,
-    /// States that made room for others at the cap; what they owed is owed by whoever comes new.
+    /// Requests of keys that there was no room for at the cap: they were judged with the others of
+    /// their group, or refused.
     pub evictions: u64,
     /// States that were forgotten because they could no longer be told from fresh ones.
     pub forgotten: u64,
@@ -24,6 +26,7 @@ impl MemoryStats {
     pub(super) fn and(self, other: MemoryStats) -> MemoryStats {
         MemoryStats {
             keys: self.keys + other.keys,
+            groups: self.groups + other.groups,
             bytes: self.bytes + other.bytes,
             evictions: self.evictions + other.evictions,
             forgotten: self.forgotten + other.forgotten,

@@ -143,9 +143,13 @@ impl Table {
         let per_shard = size_of::<Guarded>() + size_of::<Hint>();
         let stats = (0..self.shards.len()).map(|index| {
             let shard = self.lock(index);
-            let (evictions, forgotten) = shard.gone();
-            let (keys, bytes) = (shard.slots().live(), per_shard + shard.bytes());
-            MemoryStats { keys, bytes, evictions, forgotten }
+            MemoryStats {
+                keys: shard.slots().live(),
+                groups: shard.rest.groups.live(),
+                bytes: per_shard + shard.bytes(),
+                evictions: shard.rest.crowded,
+                forgotten: shard.rest.forgotten,
+            }
         });
         stats.fold(MemoryStats::default(), MemoryStats::and)
     }

@@ -7,20 +7,20 @@ use super::rule::RuleId;
 pub(super) struct Tag(pub(super) u64);
 
 impl Tag {
-    /// The tag of `hash` under `rule`. A hash of zero is the crowd's, and nobody else's.
+    /// The tag of `hash` under `rule`.
     #[inline]
     pub(super) fn new(hash: u64, rule: RuleId) -> Tag {
-        Tag((hash >> RULE_BITS).max(1) << RULE_BITS | u64::from(rule))
+        Tag((hash >> RULE_BITS) << RULE_BITS | u64::from(rule))
     }
 
-    /// The same key, or crowd, under another rule.
+    /// The same key, or group, under another rule.
     pub(super) fn under(self, rule: RuleId) -> Tag {
         Tag(hash_of(self.0) << RULE_BITS | u64::from(rule))
     }
 
-    /// Under which the states of `rule` that had to make room are folded together.
-    pub(super) const fn crowd(rule: RuleId) -> Tag {
-        Tag(rule as u64)
+    /// Another hash under the same rule.
+    pub(super) fn at_hash(self, hash: u64) -> Tag {
+        Tag(hash << RULE_BITS | u64::from(rule_of(self.0)))
     }
 }
 

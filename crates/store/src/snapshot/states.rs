@@ -15,10 +15,10 @@ use super::bytes::Bytes;
 pub(crate) struct Entry {
     /// The rule by its place among those that were declared.
     pub(crate) rule: usize,
-    /// What is known of the key's hash, first bits first; of a crowd, only its shard.
+    /// What is known of the key's hash, first bits first; of a group, the first hash in it.
     pub(crate) hash: u64,
-    /// Whether it is what those owed that had to make room.
-    pub(crate) is_crowd: bool,
+    /// Of a group of keys that there was no room for, how many hashes are in it.
+    pub(crate) group: Option<u64>,
     pub(crate) state: State,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 pub(crate) struct StatesWriter {
     content: Vec<u8>,
     /// What the run that is being written is of, where its count is, and the count.
-    run: Option<((usize, bool), usize, u32)>,
+    run: Option<((usize, u8), usize, u32)>,
     states: u64,
 }
 
@@ -45,10 +45,11 @@ impl StatesWriter {
         if StatesWriter::BLOCK <= self.content.len() {
             self.flush(out)?;
         }
-        self.count(entry.rule, entry.is_crowd);
+        self.count(entry.rule, entry.group.map_or(KEYS, |_| GROUPS));
         self.states += 1;
         let into = &mut self.content;
         into.extend(entry.hash.to_le_bytes());
+        into.extend(entry.group.iter().flat_map(|width| width.to_le_bytes()));
         let words = policy.pack(&entry.state);
         for word in words.iter().take(policy.words()) {
             into.extend(word.to_le_bytes());
@@ -75,14 +76,14 @@ impl StatesWriter {
     }
 
     /// Counts one more in the run that goes on, or begins another.
-    fn count(&mut self, rule: usize, is_crowd: bool) {
+    fn count(&mut self, rule: usize, kind: u8) {
         let (of, at, count) = match self.run {
-            Some((of, at, count)) if of == (rule, is_crowd) => (of, at, count + 1),
+            Some((of, at, count)) if of == (rule, kind) => (of, at, count + 1),
             _ => {
                 self.content.extend(u32::try_from(rule).unwrap_or(u32::MAX).to_le_bytes());
-                self.content.push(is_crowd.into());
+                self.content.push(kind);
                 self.content.extend([0; 4]);
-                ((rule, is_crowd), self.content.len() - 4, 1)
+                ((rule, kind), self.content.len() - 4, 1)
             }
         };
         self.content[at..at + 4].copy_from_slice(&count.to_le_bytes());
@@ -100,16 +101,18 @@ pub(crate) fn read_states(
     let mut bytes = Bytes(content);
     while !bytes.is_empty() {
         let rule = usize::try_from(bytes.u32()?).ok()?;
-        let is_crowd = match bytes.u8()? {
-            0 => false,
-            1 => true,
-            _ => return None,
-        };
+        let kind = bytes.u8()?;
         let policy = policy_of(rule)?;
         for _ in 0..bytes.u32()? {
             let hash = bytes.u64()?;
+            let group = match kind {
+                KEYS => None,
+                SHARD => Some(u64::MAX),
+                GROUPS => Some(bytes.u64()?),
+                _ => return None,
+            };
             let state = read_state(&mut bytes, &policy)?;
-            each(Entry { rule, hash, is_crowd, state });
+            each(Entry { rule, hash, group, state });
         }
     }
     Some(())
@@ -122,6 +125,11 @@ fn read_state(bytes: &mut Bytes<'_>, policy: &Policy) -> Option<State> {
         _ => policy.unpack_checked([bytes.u64()?, bytes.u64()?]),
     }
 }
+
+/// What a run of states is of: keys, groups of them, or whole shards, as they once were written.
+const KEYS: u8 = 0;
+const SHARD: u8 = 1;
+const GROUPS: u8 = 2;
 
 /// Bytes of an event.
 const EVENT: usize = 12;

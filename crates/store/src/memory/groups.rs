@@ -1,0 +1,197 @@
+//! What keys owe that there was no room for, by groups of keys.
+//!
+//! A new key at the cap has no state of its own: it is judged by that of its group, with all others
+//! of it. So a group owes at least as much as each of its keys, no key ever gets anything back by
+//! that, and a flood costs a newcomer its allowance only if it hit its group.
+
+use tidegate_core::{Policy, State, Tick};
+
+use super::book::Book;
+use super::rule::{Rule, RuleId};
+use super::slots::Slots;
+use super::tag::{RULE_BITS, Tag, hash_of, rule_of};
+
+/// The groups of one shard that owe something. Each is known by the first hash that is in it.
+#[derive(Debug)]
+pub(super) struct Groups {
+    slots: Slots,
+    /// How many hashes make a group; the same for all of them.
+    width: u64,
+    /// How many did at first.
+    narrowest: u64,
+}
+
+/// A group that is moved elsewhere: the hashes from the first of a tag on, as many as it is wide.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub(super) tag: Tag,
+    pub(super) width: u64,
+    pub(super) gist: [u64; 2],
+}
+
+impl Group {
+    /// What it is under what its policy has become.
+    pub(super) fn carried(self, policy: &Policy, rule: &Rule) -> Group {
+        let mut state = policy.of_gist(self.gist);
+        rule.carry(rule_of(self.tag.0), &mut state);
+        Group { tag: self.tag.under(rule.id), gist: rule.policy.gist(&state), ..self }
+    }
+}
+
+impl Groups {
+    /// Hashes of a shard.
+    const HASHES: u64 = 1 << (u64::BITS - RULE_BITS);
+
+    /// For a shard of `keys_max` states of `words` words: a quarter as many groups. Those of lists
+    /// take two words.
+    pub(super) fn new(words: usize, keys_max: usize) -> Groups {
+        let count = keys_max.div_ceil(4).max(1);
+        let width = Groups::HASHES.div_ceil(count as u64);
+        let words = if words == 0 { 2 } else { words };
+        Groups { slots: Slots::new(1 + words, count), width, narrowest: width }
+    }
+
+    pub(super) fn live(&self) -> usize {
+        self.slots.live()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.slots.bytes()
+    }
+
+    /// All groups that owe something.
+    pub(super) fn each(&self) -> impl Iterator<Item = Group> {
+        let taken = (0..self.slots.len()).filter(|&index| self.slots.tag(index) != 0);
+        taken.map(|index| self.at(index))
+    }
+
+    /// What the group of `tag` under `rule` owes, if anything.
+    pub(super) fn state(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
+        if self.slots.live() == 0 {
+            return None;
+        }
+        if rule.before.is_some() {
+            while let Some(group) = self.take_inherited(rule, tag) {
+                self.put(self.group_of(group.tag), &rule.policy, group.gist);
+            }
+        }
+        let index = self.slots.find(self.group_of(tag).0).ok()?;
+        Some(rule.policy.of_gist(self.slots.state(index)))
+    }
+
+    /// Takes out one group of `tag` that was written before its rule changed, carried over.
+    pub(super) fn take_inherited(&mut self, rule: &Rule, tag: Tag) -> Option<Group> {
+        let like = self.group_of(tag).0;
+        let index = self.slots.find_like(like, |here| rule.was(rule_of(here)).is_some())?;
+        let group = self.at(index);
+        let policy = rule.was(rule_of(group.tag.0))?.policy;
+        self.slots.remove(index);
+        Some(group.carried(&policy, rule))
+    }
+
+    /// Takes out all groups that are written under ids of the past.
+    pub(super) fn take_past(&mut self, is_past: impl Fn(RuleId) -> bool) -> Vec<Group> {
+        let past: Vec<Group> = self.each().filter(|group| is_past(rule_of(group.tag.0))).collect();
+        for group in &past {
+            if let Ok(index) = self.slots.find(group.tag.0) {
+                self.slots.remove(index);
+            }
+        }
+        past
+    }
+
+    /// Whether there is room for what a key of `tag` owes; there is as long as there are not more
+    /// rules than groups.
+    pub(super) fn has_room(&self, tag: Tag) -> bool {
+        self.slots.live() < self.slots.live_max()
+            || self.width < Groups::HASHES
+            || self.slots.find(self.group_of(tag).0).is_ok()
+    }
+
+    /// Whether groups have to be wider first, to have room for that of `tag`.
+    pub(super) fn is_short(&self, tag: Tag) -> bool {
+        self.slots.live_max() <= self.slots.live()
+            && self.width < Groups::HASHES
+            && self.slots.find(self.group_of(tag).0).is_err()
+    }
+
+    /// Makes groups as wide as it takes to have room for that of `tag`.
+    pub(super) fn make_room(&mut self, tag: Tag, book: &Book) {
+        while self.is_short(tag) {
+            self.widen(2 * self.width, book);
+        }
+    }
+
+    /// Has the group of `tag` owe at least as much as `gist`.
+    pub(super) fn fold(&mut self, tag: Tag, policy: &Policy, gist: [u64; 2]) {
+        self.put(self.group_of(tag), policy, gist);
+    }
+
+    /// The same for all keys of a group that was one elsewhere.
+    pub(super) fn fold_group(&mut self, group: Group, policy: &Policy, book: &Book) {
+        if self.width < group.width {
+            self.widen(group.width, book);
+        }
+        // It is no wider than those here, so it reaches into two at most.
+        let first = hash_of(group.tag.0);
+        let last = first.saturating_add(group.width - 1).min(Groups::HASHES - 1);
+        for tag in [first, last].map(|hash| group.tag.at_hash(hash)) {
+            self.make_room(tag, book);
+            self.fold(tag, policy, group.gist);
+        }
+    }
+
+    /// Forgets groups that owe nothing any more.
+    pub(super) fn forget(&mut self, by: Tick, book: &Book) {
+        let mut index = 0;
+        while index < self.slots.len() && 0 < self.slots.live() {
+            let id = rule_of(self.slots.tag(index));
+            let state = book.policy(id).map(|policy| policy.of_gist(self.slots.state(index)));
+            if state.is_some_and(|state| book.is_fresh(id, &state, by)) {
+                self.slots.remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        if self.slots.live() == 0 {
+            self.slots.clear();
+            self.width = self.narrowest;
+        }
+    }
+
+    /// Makes groups wider, until they are at least as wide as that; what falls together owes as
+    /// much as the worst of it.
+    fn widen(&mut self, width: u64, book: &Book) {
+        let groups: Vec<Group> = self.each().collect();
+        while self.width < width.min(Groups::HASHES) {
+            self.width *= 2;
+        }
+        self.slots.clear();
+        for group in groups {
+            if let Some(policy) = book.policy(rule_of(group.tag.0)) {
+                self.put(self.group_of(group.tag), policy, group.gist);
+            }
+        }
+    }
+
+    fn put(&mut self, tag: Tag, policy: &Policy, gist: [u64; 2]) {
+        match self.slots.find(tag.0) {
+            Ok(index) => {
+                let worse = policy.worse_gist(self.slots.state(index), gist);
+                self.slots.set_state(index, worse);
+            }
+            Err(_) => self.slots.insert(tag.0, gist),
+        }
+    }
+
+    fn at(&self, index: usize) -> Group {
+        let (tag, gist) = (Tag(self.slots.tag(index)), self.slots.state(index));
+        Group { tag, width: self.width, gist }
+    }
+
+    /// The group that `tag` is in, by its first hash.
+    fn group_of(&self, tag: Tag) -> Tag {
+        let hash = hash_of(tag.0);
+        tag.at_hash(hash - hash % self.width)
+    }
+}
