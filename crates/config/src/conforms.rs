@@ -138,6 +138,7 @@ share:
     queue: { total: 100, each: 10 }
     shed: true
   - { name: 2, capacity: 100 in flight, adaptive: 10%, by: ip, weight: 4 }
+name: 7
 headers: github
 on_store_error: closed
 nodes: 3

@@ -16,6 +16,7 @@ use crate::share::Share;
 /// The rules of a policy file, or of a folder of them.
 #[derive(Debug, Default)]
 pub struct Rules {
+    pub(crate) name: Option<Box<str>>,
     pub(crate) identify: Identify,
     /// By priority, then as they stand in the file.
     pub(crate) list: Vec<Rule>,
@@ -47,6 +48,21 @@ pub enum Headers {
 }
 
 impl Rules {
+    /// The policy's name, if it has one. What it counts in Redis is kept apart by it.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether a policy, or what it counts in Redis, can be called so: the name stands in the names
+    /// of keys, and in patterns of an ACL.
+    pub fn can_be_named(name: &str) -> bool {
+        let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
+        !name.is_empty() && name.len() <= Rules::NAME_BYTES_MAX && name.chars().all(is_plain)
+    }
+
+    /// The longest name of a policy. Every key in Redis begins with it.
+    pub const NAME_BYTES_MAX: usize = 64;
+
     /// The rules, in the order in which they are looked at.
     pub fn rules(&self) -> &[Rule] {
         &self.list

@@ -64,7 +64,27 @@ impl GateBuilder {
         self
     }
 
-    /// States in Redis, shared by a fleet.
+    /// Reads the policy now, and not when the gate is opened: for what depends on it.
+    pub fn read(self) -> Result<GateBuilder, OpenError> {
+        let rules = match self.policy {
+            None => return Err(OpenError::NoPolicy),
+            Some(Policy::Path(path)) => warned(Rules::from_path(&path).map_err(OpenError::Policy)?),
+            Some(Policy::Rules(rules)) => rules,
+            Some(Policy::Text(text)) => warned(Rules::from_text(&text).map_err(OpenError::Text)?),
+        };
+        Ok(GateBuilder { policy: Some(Policy::Rules(rules)), ..self })
+    }
+
+    /// The name of the policy, if it has one and was [read](GateBuilder::read).
+    pub fn policy_name(&self) -> Option<&str> {
+        match &self.policy {
+            Some(Policy::Rules(rules)) => rules.name(),
+            _ => None,
+        }
+    }
+
+    /// States in Redis, shared by a fleet. If the policy has a name, and the fleet's store was
+    /// given no prefix, the names of keys begin with it: see `RedisStore::for_policy`.
     #[cfg(feature = "redis")]
     pub fn fleet(mut self, fleet: tidegate_redis::Fleet) -> GateBuilder {
         self.fleet = Some(fleet);
@@ -96,26 +116,25 @@ impl GateBuilder {
 
     /// The gate, or what is wrong with its policy or its snapshot.
     pub fn open(self) -> Result<Gate, OpenError> {
-        let rules = match self.policy {
-            None => return Err(OpenError::NoPolicy),
-            Some(Policy::Path(path)) => warned(Rules::from_path(&path).map_err(OpenError::Policy)?),
-            Some(Policy::Rules(rules)) => rules,
-            Some(Policy::Text(text)) => warned(Rules::from_text(&text).map_err(OpenError::Text)?),
-        };
-        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let memory = self.memory.unwrap_or_default();
+        let builder = self.read()?;
+        let Some(Policy::Rules(rules)) = builder.policy else { return Err(OpenError::NoPolicy) };
+        let clock = builder.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
+        let memory = builder.memory.unwrap_or_default();
         #[cfg(feature = "redis")]
-        let store = self.fleet.map_or(AnyStore::Here(memory), AnyStore::Fleet);
+        let store = match builder.fleet {
+            Some(fleet) => AnyStore::Fleet(fleet.for_policy(rules.name())),
+            None => AnyStore::Here(memory),
+        };
         #[cfg(not(feature = "redis"))]
         let store = AnyStore::Here(memory);
         let now = store.now(&*clock);
-        let (store, began_with, limits) = match self.restore {
+        let (store, began_with, limits) = match builder.restore {
             Some(path) => begin_with(&path, store, now)?,
             None => (store, None, Vec::new()),
         };
         let restored = RestoredLimits::new(limits);
         let limits = restored.present(now);
-        let adapt = Adapt::new(self.adaptive, clock.now()).map_err(OpenError::Adaptive)?;
+        let adapt = Adapt::new(builder.adaptive, clock.now()).map_err(OpenError::Adaptive)?;
         adapt.look_at(clock.now());
         let rules = (rules, adapt.factor());
         let home = Arc::new(Home { store, clock });
@@ -170,6 +189,13 @@ pub enum OpenError {
     NoPolicy,
     /// The policy cannot be read, or is wrong.
     Policy(LoadError),
+    /// Another name cannot be put in force: what is counted in Redis is kept under the first.
+    Renamed {
+        /// The name of the policy in force.
+        from: Option<Box<str>>,
+        /// The other's.
+        to: Option<Box<str>>,
+    },
     /// The snapshot to begin with is damaged, or cannot be read.
     Snapshot(SnapshotProblem),
     /// The store cannot keep its rules.
@@ -184,6 +210,19 @@ impl fmt::Display for OpenError {
             OpenError::Adaptive(error) => error.fmt(f),
             OpenError::NoPolicy => f.write_str("there is no policy: give a file or a text"),
             OpenError::Policy(error) => error.fmt(f),
+            OpenError::Renamed { from, to } => {
+                let name = |name: &Option<Box<str>>| match name {
+                    Some(name) => format!("the name `{name}`"),
+                    None => "no name".to_owned(),
+                };
+                write!(
+                    f,
+                    "the policy has {} now and had {}: what is counted in Redis is kept under \
+                     that; restart every node to begin anew under the other",
+                    name(to),
+                    name(from)
+                )
+            }
             OpenError::Snapshot(problem) => problem.fmt(f),
             OpenError::Store(error) => error.fmt(f),
             OpenError::Text(report) => report.fmt(f),

@@ -167,7 +167,14 @@ impl Gate {
     /// In Redis, up to sixteen limits that a key may have had are looked for, and the first that
     /// knows it counts. Permits do not count there under a limit that the key did not have before,
     /// and a rule that comes back with another quota begins afresh.
+    ///
+    /// With states in Redis a policy of another name is refused: nodes that are started with it
+    /// would count apart.
     pub fn replace(&self, rules: Rules) -> Result<(), OpenError> {
+        if !self.0.store.takes_policy(rules.name()) {
+            let (from, to) = (self.rules().name().map(Into::into), rules.name().map(Into::into));
+            return Err(OpenError::Renamed { from, to });
+        }
         self.put(Some(Arc::new(rules)))?;
         self.0.adapt.look_at(self.0.clock.now());
         Ok(())

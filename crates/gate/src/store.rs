@@ -64,6 +64,19 @@ impl AnyStore {
         }
     }
 
+    /// Whether a policy of this name counts where it counts now.
+    pub(crate) fn takes_policy(&self, name: Option<&str>) -> bool {
+        let _ = name;
+        match self {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(fleet) => {
+                let store = fleet.store();
+                store.for_policy(name).prefix() == store.prefix()
+            }
+            AnyStore::Here(_) => true,
+        }
+    }
+
     /// The store, if it is in this process.
     #[inline]
     #[cfg_attr(

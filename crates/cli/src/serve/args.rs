@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_config::Rules;
 use tidegate_server::rls::{EnvoyFields, RlsSettings};
 use tidegate_server::{TraceEndpoint, TraceShare};
 
@@ -60,6 +61,11 @@ pub(crate) struct Args {
     /// redis+sentinel://
     #[arg(long, value_name = "URL", env = "TIDEGATE_STORE", default_value = "memory")]
     pub(super) store: String,
+
+    /// What is counted in Redis is kept under `tg:NAME:`, apart from what others count there; the
+    /// policy's `name` unless said
+    #[arg(long, value_name = "NAME", env = "TIDEGATE_STORE_PREFIX", value_parser = name)]
+    pub(super) store_prefix: Option<String>,
 
     /// How long to wait for Redis before a rule does without it
     #[arg(long, value_name = "TIME", env = "TIDEGATE_STORE_DEADLINE", default_value = "20ms")]
@@ -254,6 +260,13 @@ fn dialect(text: &str) -> Result<EnvoyFields, String> {
         "none" => Ok(EnvoyFields::None),
         _ => Err("write `draft`, `ratelimit` or `none`".to_owned()),
     }
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if Rules::can_be_named(text) {
+        return Ok(text.to_owned());
+    }
+    Err("use up to 64 letters, digits, `-`, `_` and `.`: keys in Redis begin with it".to_owned())
 }
 
 /// A time such as `250ms`, `10s` or `5min`.

@@ -57,6 +57,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 /// Refuses what does not go together.
 fn make_sense(args: &Args) -> Result<(), Failure> {
     let text = match () {
+        () if args.store == "memory" && args.store_prefix.is_some() => {
+            "--store-prefix is for states in Redis: nobody else has those in memory"
+        }
         () if args.store == "memory" => return Ok(()),
         () if args.clock == ClockKind::Manual => {
             "--clock manual is for states in memory: Redis goes by its own clock"
@@ -193,6 +196,14 @@ async fn opened(builder: GateBuilder, args: &Args) -> Result<Result<Gate, OpenEr
     let mut store = RedisStore::builder(args.store.parse()?).deadline(args.store_deadline);
     if args.store_required {
         store = store.required();
+    }
+    // Its name is in those of the keys, and it may come out of a pipe: it is read once.
+    let builder = match builder.read() {
+        Ok(builder) => builder,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let Some(name) = args.store_prefix.as_deref().or(builder.policy_name()) {
+        store = store.named(name);
     }
     let store = store.connect().await?;
     if !store.health().is_seen() {

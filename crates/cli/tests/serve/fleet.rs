@@ -136,3 +136,40 @@ fn a_server_that_needs_redis_does_not_start_without() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("nobody answers at") && said.contains("check host and port"), "{said}");
 }
+
+/// Two applications with one name of a rule, which never count together.
+#[test]
+fn servers_with_different_prefixes_share_no_limit() {
+    let redis = Server::start().unwrap();
+    let url = redis.url();
+    let with =
+        |prefix: &str| Tidegate::start(&policy(3), &["--store", &url, "--store-prefix", prefix]);
+    let named = |name: &str| {
+        let policy = format!("name: {name}\n{}", policy(3));
+        Tidegate::start(&policy, &["--store", &url])
+    };
+    let passed = |server: &Tidegate| {
+        let mut talk = Talk::open(server, Door::Http).unwrap();
+        (0..5).filter(|_| talk.ask().unwrap()).count()
+    };
+    assert_eq!(passed(&with("shop").unwrap()), 3);
+    assert_eq!(passed(&with("blog").unwrap()), 3);
+    assert_eq!(passed(&named("forum").unwrap()), 3);
+    assert_eq!(passed(&on(&redis, &policy(3))), 3);
+    assert_eq!(passed(&named("shop").unwrap()), 0, "the policy's name is the prefix");
+}
+
+/// Who may touch nothing but its own keys needs no more than that, from the first call on.
+#[test]
+fn a_user_for_one_name_is_enough() {
+    let redis = Server::start().unwrap();
+    redis.must(&["ACL", "SETUSER", "shop", "on", ">secret", "~tg:shop:*", "+@all"]).unwrap();
+    let url = redis.url().replace("redis://", "redis://shop:secret@");
+    let started =
+        |name: &str| Tidegate::start(&format!("name: {name}\n{}", policy(3)), &["--store", &url]);
+    let server = started("shop").unwrap();
+    assert!(Talk::open(&server, Door::Http).unwrap().ask().unwrap());
+    assert_eq!(counted(&server, "tidegate_fallback_decisions_total"), 0);
+    let error = format!("{:#}", started("blog").err().unwrap());
+    assert!(error.contains("ACL SETUSER"), "{error}");
+}

@@ -121,6 +121,8 @@ fn what_is_wrong_is_told_with_a_way_out() {
     refused(&["--envoy-config", "missing"], &["missing"]);
     refused(&["--admin", "wrong.toml"], &["wrong.toml", "no socket", "another path"]);
     refused(&["--store", "redis:/nowhere"], &["the URL has no `://`, for example"]);
+    refused(&["--store-prefix", "shop"], &["--store-prefix is for states in Redis"]);
+    refused(&["--store-prefix", "a:{b}"], &["--store-prefix", "letters, digits"]);
     refused(&["--store", "redis://127.0.0.1:1", "--clock", "manual"], &["--clock manual"]);
 }
 

@@ -23,6 +23,7 @@ use crate::identify::Tiers;
 use crate::index::Index;
 use crate::key::find_sources;
 use crate::lint::{Allowed, Lint};
+use crate::misread::quoted;
 use crate::problem::{Problems, Span};
 use crate::read::Fields;
 use crate::route::ByRoute;
@@ -116,6 +117,7 @@ impl<'o> Reading<'o> {
         let [identify, keys, jwt, tiers] = ["identify", "api_keys", "jwt", "tiers"].map(&mut once);
         let [headers, on_store_error, nodes] =
             ["headers", "on_store_error", "nodes"].map(&mut once);
+        rules.name = once("name").and_then(|node| self.read_policy_name(node));
         self.read_defaults(on_store_error, nodes);
         rules.headers = headers.map_or(Headers::Both, |node| self.read_headers(node));
         rules.identify = self.read_identify(identify, [keys, jwt, tiers]);
@@ -148,6 +150,16 @@ impl<'o> Reading<'o> {
         let count = |node: &Node| node.count("nodes", 1..=u32::MAX.into(), &mut self.problems);
         let nodes = nodes.and_then(count).and_then(|nodes| u32::try_from(nodes).ok());
         self.defaults.nodes = nodes.unwrap_or(1);
+    }
+
+    fn read_policy_name(&mut self, node: &Node) -> Option<Box<str>> {
+        let name = node.scalar("name", &mut self.problems)?;
+        if Rules::can_be_named(&name) {
+            return Some((*name).into());
+        }
+        let problem = self.problems.error(node.at, format!("{} cannot be a name", quoted(&name)));
+        problem.help("use up to 64 letters, digits, `-`, `_` and `.`: keys in Redis begin with it");
+        None
     }
 
     /// The warnings that a file or a rule allows.

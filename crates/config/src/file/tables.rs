@@ -86,6 +86,9 @@ pub(crate) static FILE: Table = Table {
     about: "Which requests may pass, and how many of them.",
     fields: table_fields! {
         "$schema": Takes::Text, "Where this file's schema is, for editors. Not used.";
+        "name": Takes::Scalar,
+            "Whose policy it is: in Redis its limits are kept apart from those of other names, \
+             under `tg:NAME:`.";
         "allow": LINTS, "Warnings that this file does not get, by name.";
         "identify": Takes::Open(&IDENTIFY, &IDENTITY),
             "Who a request is from. `client: [api-key, ip]` is the first that is present; other \

@@ -19,6 +19,7 @@ mod in_flight;
 mod keys;
 mod look;
 mod model;
+mod namespace;
 mod on_redis;
 mod overrides;
 mod plain;

@@ -72,7 +72,7 @@ pub struct Fleet {
 struct Inner {
     store: RedisStore,
     /// Where rules count while Redis does not answer.
-    local: MemoryStore,
+    local: Arc<MemoryStore>,
     owed: Owed,
     repaying: Repaying,
     clock: SystemClock,
@@ -103,10 +103,25 @@ impl Fleet {
 
     /// The same, counting in `local` while Redis does not answer.
     pub fn with_local(store: RedisStore, local: MemoryStore) -> Fleet {
+        Fleet::over(store, Arc::new(local))
+    }
+
+    fn over(store: RedisStore, local: Arc<MemoryStore>) -> Fleet {
         let (clock, counts, repaying) =
             (SystemClock::new(), Counts::default(), Repaying::default());
         let (owed, rules) = (Owed::new(local.keys_max()), AtomicU64::new(0));
         Fleet { inner: Arc::new(Inner { store, local, owed, repaying, clock, counts, rules }) }
+    }
+
+    /// The same connections and the same memory for a policy of this name, which may have none:
+    /// see [`RedisStore::for_policy`]. It counts its decisions by itself, and knows no rule yet.
+    #[must_use]
+    pub fn for_policy(&self, name: Option<&str>) -> Fleet {
+        let store = self.inner.store.for_policy(name);
+        if store.prefix() == self.inner.store.prefix() {
+            return self.clone();
+        }
+        Fleet::over(store, Arc::clone(&self.inner.local))
     }
 
     /// A rule, from now on until it is dropped. Nodes agree on its name and its policy.

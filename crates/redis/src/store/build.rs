@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_store::Clock;
 
 use super::RedisStore;
+use super::prefix::{Prefix, USUAL_PREFIX, prefix_of};
 use crate::error::ConnectError;
 use crate::flat::Sink as _;
 use crate::gather::{Gather, Setup};
@@ -18,7 +19,7 @@ use crate::wire::{CallError, Refusal, Script, ScriptCall, Wire, slot_of};
 #[must_use = "nothing is connected yet"]
 pub struct StoreBuilder {
     settings: Settings,
-    prefix: Box<str>,
+    prefix: Option<Box<str>>,
     deadline: Duration,
     judged_by: Option<Arc<dyn Clock>>,
 }
@@ -57,7 +58,7 @@ impl StoreBuilder {
     const TEST_SLACK_MILLIS: u64 = 86_400_000;
 
     pub(super) fn new(settings: Settings) -> StoreBuilder {
-        let (prefix, deadline) = ("tg:".into(), StoreBuilder::DEADLINE);
+        let (prefix, deadline) = (None, StoreBuilder::DEADLINE);
         StoreBuilder { settings, prefix, deadline, judged_by: None }
     }
 
@@ -66,8 +67,14 @@ impl StoreBuilder {
     /// Stores with different prefixes share a server without seeing each other.
     pub fn prefix(mut self, prefix: &str) -> StoreBuilder {
         // A brace would move the keys of a tenant apart.
-        self.prefix = prefix.chars().filter(|it| !matches!(it, '{' | '}')).collect();
+        self.prefix = Some(prefix.chars().filter(|it| !matches!(it, '{' | '}')).collect());
         self
+    }
+
+    /// The prefix that goes with a name: `tg:NAME:`. Applications of different names share a server
+    /// without seeing each other, and a user for `tg:*` serves them all.
+    pub fn named(self, name: &str) -> StoreBuilder {
+        self.prefix(&prefix_of(name))
     }
 
     /// How long a decision may take; 20 ms unless set.
@@ -94,15 +101,17 @@ impl StoreBuilder {
     /// without, and takes them into use when they are there.
     pub async fn connect(self) -> Result<RedisStore, ConnectError> {
         let wire = Wire::connect(&self.settings).await?;
+        let prefix = self.prefix.as_deref().unwrap_or(USUAL_PREFIX);
         if wire.health().is_connected() {
-            may_write(&wire, &self.prefix).await?;
+            may_write(&wire, prefix).await?;
         }
         let slack_millis = match self.judged_by {
             Some(_) => StoreBuilder::TEST_SLACK_MILLIS,
             None => SLACK_MILLIS,
         };
         let gather = Gather::new(wire, Setup { judged_by: self.judged_by, slack_millis });
-        let (gather, prefix) = (Arc::new(gather), self.prefix.into());
+        let (gather, is_given) = (Arc::new(gather), self.prefix.is_some());
+        let prefix = Prefix { text: prefix.into(), is_given };
         Ok(RedisStore { gather, prefix, deadline: self.deadline.into() })
     }
 }

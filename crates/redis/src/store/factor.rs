@@ -24,7 +24,7 @@ impl RedisStore {
         lease: Span,
     ) -> Result<Share, StoreError> {
         // No tenant is called that: in a text the mark is followed by two digits.
-        let name = format!("{}{{%%}}factor", self.prefix);
+        let name = format!("{}{{%%}}factor", self.prefix());
         let slot = if self.gather.wire().is_cluster() { slot_of(name.as_bytes()) } else { 0 };
         let mut call = ScriptCall::new(&FACTOR, slot, 1, name.len() + 64);
         call.push(name.as_bytes());

@@ -6,6 +6,7 @@ mod build;
 mod carry;
 mod factor;
 mod judged;
+mod prefix;
 mod renew;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tidegate_core::{Decision, Policy, Receipt, Span, Tick};
 
 pub use self::build::StoreBuilder;
 pub use self::judged::Judged;
+use self::prefix::Prefix;
 use crate::call::{Limit, Limits, Request};
 use crate::error::ConnectError;
 use crate::failure::StoreError;
@@ -48,7 +50,7 @@ use crate::wire::slot_of;
 #[derive(Clone)]
 pub struct RedisStore {
     gather: Arc<Gather>,
-    prefix: Arc<str>,
+    prefix: Prefix,
     /// How long a decision may take.
     deadline: Span,
 }
@@ -312,7 +314,7 @@ impl RedisStore {
     fn request(&self, does: Does, charges: &[FleetCharge<'_>]) -> Request {
         let limit = |charge: &FleetCharge<'_>| Limit {
             rule: charge.rule.clone(),
-            place: charge.rule.place(&self.prefix, charge.key),
+            place: charge.rule.place(self.prefix(), charge.key),
             cost: charge.cost,
             formers: charge.rule.formers_alive(|| self.gather.server_now()),
         };
