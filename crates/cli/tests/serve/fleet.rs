@@ -66,7 +66,8 @@ fn a_permit_whose_renewal_is_not_waited_for_stays_held() {
 
     redis.pause();
     let mut caller = connected(server.http).unwrap();
-    let head = "POST /v1/renew HTTP/1.1\r\nhost: a\r\ncontent-length: ";
+    let head =
+        "POST /v1/renew HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ";
     write!(caller, "{head}{}\r\n\r\n{renew}", renew.len()).unwrap();
     // Until it is under way.
     caller.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
