@@ -1,6 +1,7 @@
 //! The `tidegate` command: `serve` is the server, `admin` administers one that runs, `check` looks
-//! at policy files and runs their tests, `schema` is for editors, `simulate` compares algorithms in
-//! virtual time, `explain` tells what they are for. Without a subcommand it serves a sample policy.
+//! at policy files and runs their tests, `keys` gives out API keys, `schema` is for editors,
+//! `simulate` compares algorithms in virtual time, `explain` tells what they are for. Without a
+//! subcommand it serves a sample policy.
 
 mod admin;
 mod check;
@@ -8,6 +9,7 @@ mod done;
 mod explain;
 mod failure;
 mod json;
+mod keys;
 mod picture;
 mod quantity;
 mod schema;
@@ -42,6 +44,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Admin(Box<admin::Args>),
     Check(Box<check::Args>),
+    Keys(Box<keys::Args>),
     Schema(schema::Args),
     Simulate(Box<simulate::Args>),
     Explain(explain::Args),
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Some(Command::Serve(args)) => return serve::run(*args).unwrap_or_else(Failure::report),
         Some(Command::Admin(args)) => admin::run(&args),
         Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Keys(args)) => keys::run(&args),
         Some(Command::Schema(args)) => Ok(Done::good(schema::run(args))),
         Some(Command::Simulate(args)) => simulate::run(&args).map(Done::good),
         Some(Command::Explain(args)) => Ok(Done::good(explain::run(args))),

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use tidegate_core::Tick;
 
 use self::says::Says;
-use self::typed::Named;
+pub(crate) use self::typed::{Named, attribute};
 use crate::done::Done;
 use crate::failure::Failure;
 
