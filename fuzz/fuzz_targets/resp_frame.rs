@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tidegate_server::resp::{Frames, Misframed};
+use tidegate_server::resp::{Excess, Found, Frames, Misframed};
 
 fuzz_target!(|input: &[u8]| {
     let piece = usize::from(input.first().copied().unwrap_or(1)).max(1);
@@ -14,14 +14,20 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(read(input, input.len().max(1)), read(input, 1), "byte by byte");
 });
 
-fn read(input: &[u8], piece: usize) -> (Vec<Vec<Vec<u8>>>, Option<Misframed>) {
+fn read(input: &[u8], piece: usize) -> (Vec<Result<Vec<Vec<u8>>, Excess>>, Option<Misframed>) {
     let (mut frames, mut commands) = (Frames::default(), Vec::new());
     let (mut start, mut end) = (0, 0);
     loop {
         match frames.next(&input[start..end]) {
             Ok(Some(frame)) => {
                 assert!(0 < frame.used, "a command of nothing");
-                commands.push(frame.arguments.iter().map(|it| it.to_vec()).collect());
+                match frame.found {
+                    Found::Command(it) => {
+                        commands.push(Ok(it.iter().map(|it| it.to_vec()).collect()));
+                    }
+                    Found::Part => {}
+                    Found::TooLong(excess) => commands.push(Err(excess)),
+                }
                 start += frame.used;
             }
             Ok(None) if end == input.len() => return (commands, None),

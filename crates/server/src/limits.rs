@@ -97,6 +97,11 @@ pub(crate) const RESP_ARGUMENT_BYTES_MAX: usize = 16 << 10;
 /// Bytes of one command as it stands on the wire. A client that never ends one holds so much.
 pub(crate) const RESP_COMMAND_BYTES_MAX: usize = 64 << 10;
 
+/// Arguments of a command that is passed over because it is too long, and bytes of each of them: as
+/// many as Redis reads. Nothing is kept of them, so that what stands behind it is answered.
+pub(crate) const RESP_PASSED_ARGUMENTS_MAX: usize = 1 << 20;
+pub(crate) const RESP_PASSED_BYTES_MAX: usize = 512 << 20;
+
 /// Bytes of one inline command: a line that a person types.
 pub(crate) const RESP_INLINE_BYTES_MAX: usize = 4 << 10;
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::frame::Frames;
+use super::frame::{Found, Frames};
 use super::session::Session;
 use super::table;
 use super::turn::{Conversation, Ending};
@@ -238,7 +238,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     /// Whether the client has been silent for too long: sooner in the middle of a command.
     fn overdue(&mut self) -> Option<Closed> {
         self.quiet += 1;
-        if RESP_SLOW_CHECKS <= self.quiet && !self.input.is_empty() {
+        let is_within = !self.input.is_empty() || self.conversation.is_passing();
+        if RESP_SLOW_CHECKS <= self.quiet && is_within {
             return Some(Closed::Slow);
         }
         (RESP_IDLE_CHECKS <= self.quiet).then_some(Closed::Idle)
@@ -248,8 +249,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
 /// What the first command of a turn is called: one of those that there are.
 #[cold]
 fn span_name(input: &[u8]) -> String {
-    let first = Frames::default().next(input).ok().flatten();
-    let spec = first.and_then(|frame| table::find(frame.arguments.first()?));
+    let first = Frames::default().next(input).ok().flatten().map(|frame| frame.found);
+    let spec = match &first {
+        Some(Found::Command(arguments)) => arguments.first().and_then(|name| table::find(name)),
+        _ => None,
+    };
     spec.map_or_else(|| "COMMAND".to_owned(), |spec| spec.name.to_ascii_uppercase())
 }
 

@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicU64;
 
 use tidegate_config::WithoutStore;
 
-pub use self::frame::{Arguments, Frame, Frames, Misframed};
+pub use self::frame::{Arguments, Excess, Found, Frame, Frames, Misframed};
 use self::session::Session;
 use crate::auth::Visitor;
 use crate::desk::Desk;

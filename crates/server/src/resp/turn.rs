@@ -5,7 +5,7 @@
 
 use super::batch::Batch;
 use super::command::Command;
-use super::frame::{Frames, Misframed};
+use super::frame::{Found, Frames, Misframed};
 use super::refused::Refused;
 use super::session::{After, Session};
 use super::throttle::{Known, Throttle};
@@ -59,6 +59,11 @@ impl Conversation {
         Conversation { session, frames: Frames::default(), known: Known::default() }
     }
 
+    /// Whether a command has come in part, of which nothing is kept.
+    pub(super) fn is_passing(&self) -> bool {
+        self.frames.is_passing()
+    }
+
     /// Answers what is complete in `input`, in order.
     pub(super) fn turn(
         &mut self,
@@ -82,7 +87,14 @@ impl Conversation {
                     break;
                 }
             };
-            let command = Command::read(&frame.arguments);
+            let command = match &frame.found {
+                Found::Command(arguments) => Command::read(arguments),
+                Found::Part => {
+                    turn.used += frame.used;
+                    continue;
+                }
+                Found::TooLong(excess) => Err(Refused::new(format!("ERR {excess}"))),
+            };
             match self.next(desk, command, &mut batch, out, &mut turn.waiting, notes) {
                 Next::Done => {}
                 Next::Later => {

@@ -7,8 +7,11 @@ use tidegate_sim::rng::Rng;
 
 use super::*;
 
+/// The arguments of a command, or why there were too many or too long ones.
+type Got = Result<Vec<Vec<u8>>, Excess>;
+
 /// What a reader made of some input: the commands, and why it stopped before the end.
-type Outcome = (Vec<Vec<Vec<u8>>>, Option<Misframed>);
+type Outcome = (Vec<Got>, Option<Misframed>);
 
 /// Reads input that arrives in pieces, each as long as `piece` says.
 fn read(input: &[u8], mut piece: impl FnMut() -> usize) -> Outcome {
@@ -17,7 +20,14 @@ fn read(input: &[u8], mut piece: impl FnMut() -> usize) -> Outcome {
     loop {
         match frames.next(&input[start..end]) {
             Ok(Some(frame)) => {
-                commands.push(frame.arguments.iter().map(|it| it.to_vec()).collect());
+                assert_ne!(frame.used, 0);
+                match frame.found {
+                    Found::Command(it) => {
+                        commands.push(Ok(it.iter().map(|it| it.to_vec()).collect()));
+                    }
+                    Found::Part => assert!(frames.is_passing()),
+                    Found::TooLong(excess) => commands.push(Err(excess)),
+                }
                 start += frame.used;
             }
             Ok(None) if end == input.len() => return (commands, None),
@@ -44,7 +54,7 @@ fn read_slowly(mut input: &[u8]) -> Outcome {
 
 type Slowly<'a, T> = Result<Option<(T, &'a [u8])>, Misframed>;
 
-fn one_slowly(input: &[u8]) -> Slowly<'_, Vec<Vec<u8>>> {
+fn one_slowly(input: &[u8]) -> Slowly<'_, Got> {
     match input.first() {
         None => Ok(None),
         Some(b'*') => array_slowly(input),
@@ -60,32 +70,32 @@ fn one_slowly(input: &[u8]) -> Slowly<'_, Vec<Vec<u8>>> {
             let line = &input[..end];
             let line = if line.ends_with(b"\r") { &line[..end - 1] } else { line };
             let words = inline::words(line)?;
-            Ok(Some((words.iter().map(|word| word.to_vec()).collect(), &input[end + 1..])))
+            Ok(Some((Ok(words.iter().map(|word| word.to_vec()).collect()), &input[end + 1..])))
         }
     }
 }
 
-fn array_slowly(input: &[u8]) -> Slowly<'_, Vec<Vec<u8>>> {
+fn array_slowly(input: &[u8]) -> Slowly<'_, Got> {
     let (is_negative, digits) = match input[1..].strip_prefix(b"-") {
         Some(digits) => (true, digits),
         None => (false, &input[1..]),
     };
-    let Some((count, mut rest)) = number_slowly(digits, RESP_ARGUMENTS_MAX, Misframed::Arguments)?
-    else {
+    let Some((count, mut rest)) = number_slowly(digits, 1 << 20, Misframed::Arguments)? else {
         return Ok(None);
     };
-    let mut arguments = Vec::new();
+    let is_many = !is_negative && RESP_ARGUMENTS_MAX < count;
+    let (mut arguments, mut excess) = (Vec::new(), is_many.then_some(Excess::Arguments));
     for _ in 0..if is_negative { 0 } else { count } {
         match rest.first() {
             None => return Ok(None),
             Some(b'$') => {}
             Some(other) => return Err(Misframed::ArgumentType(*other)),
         }
-        let length = number_slowly(&rest[1..], RESP_ARGUMENT_BYTES_MAX, Misframed::ArgumentLength)?;
+        let length = number_slowly(&rest[1..], 512 << 20, Misframed::ArgumentLength)?;
         let Some((length, after)) = length else { return Ok(None) };
-        if RESP_COMMAND_BYTES_MAX < input.len() - after.len() + length + 2 {
-            return Err(Misframed::CommandLength);
-        }
+        let is_long = RESP_COMMAND_BYTES_MAX < input.len() - after.len() + length + 2;
+        let own = (RESP_ARGUMENT_BYTES_MAX < length).then_some(Excess::Argument);
+        excess = excess.or(own).or(is_long.then_some(Excess::Command));
         let end: Vec<u8> = after.iter().copied().skip(length).take(2).collect();
         if !b"\r\n".starts_with(&end) {
             return Err(Misframed::BulkEnd);
@@ -96,7 +106,7 @@ fn array_slowly(input: &[u8]) -> Slowly<'_, Vec<Vec<u8>>> {
         arguments.push(after[..length].to_vec());
         rest = &after[length + 2..];
     }
-    Ok(Some((arguments, rest)))
+    Ok(Some((excess.map_or(Ok(arguments), Err), rest)))
 }
 
 fn number_slowly(input: &[u8], max: usize, wrong: Misframed) -> Slowly<'_, usize> {
@@ -120,10 +130,16 @@ fn any_command(rng: &mut Rng, input: &mut Vec<u8>) {
             ["PING\r\n", "\n", " echo 'a b'  c\n", "post /\n", "x \"\\n\"\n", "*0\r\n", "*-1\r\n"];
         return input.extend_from_slice(lines[index(rng, lines.len())].as_bytes());
     }
-    let count = rng.below(6);
+    let count = if rng.one_in(300) { 510 + rng.below(5) } else { rng.below(6) };
     input.extend_from_slice(format!("*{count}\r\n").as_bytes());
     for _ in 0..count {
-        let length = if rng.one_in(20) { rng.below(17 << 10) } else { rng.below(12) };
+        let length = if 500 < count {
+            1
+        } else if rng.one_in(20) {
+            rng.below(17 << 10)
+        } else {
+            rng.below(12)
+        };
         input.extend_from_slice(format!("${length}\r\n").as_bytes());
         input.extend((0..length).map(|_| b"$*1\r\nab\xff"[index(rng, 8)]));
         input.extend_from_slice(b"\r\n");
@@ -193,18 +209,43 @@ fn refused(input: &[u8], expected: Misframed) {
 #[test]
 fn what_is_too_large_is_refused_before_it_comes() {
     refused(b"*1000000000", Misframed::Arguments);
-    refused(b"*513", Misframed::Arguments);
+    refused(b"*1048577", Misframed::Arguments);
     refused(b"*99999999999999999999999999", Misframed::Arguments);
     refused(b"*1\r\n$99999999999", Misframed::ArgumentLength);
-    refused(b"*1\r\n$16385", Misframed::ArgumentLength);
+    refused(b"*1\r\n$536870913", Misframed::ArgumentLength);
     refused(&b"a".repeat(RESP_INLINE_BYTES_MAX), Misframed::InlineLength);
-    let mut long = b"*5\r\n".to_vec();
-    for _ in 0..4 {
-        long.extend_from_slice(b"$16384\r\n");
-        long.extend(b"x".repeat(16_384));
-        long.extend_from_slice(b"\r\n");
+}
+
+fn array(arguments: &[usize]) -> Vec<u8> {
+    let mut command = format!("*{}\r\n", arguments.len()).into_bytes();
+    for length in arguments {
+        command.extend_from_slice(format!("${length}\r\n").as_bytes());
+        command.extend(b"x".repeat(*length));
+        command.extend_from_slice(b"\r\n");
     }
-    refused(&long, Misframed::CommandLength);
+    command
+}
+
+#[test]
+fn a_command_that_is_too_long_is_passed_over_and_the_next_is_read() {
+    for (arguments, excess) in [
+        (&[16_385][..], Excess::Argument),
+        (&[4, 16_385, 0, 3], Excess::Argument),
+        (&[4, 3, 3_000_000], Excess::Argument),
+        (&[16_384; 4], Excess::Command),
+        (&[1; 513], Excess::Arguments),
+    ] {
+        let long = array(arguments);
+        let input = [&b"PING\r\n"[..], &long, b"*1\r\n$4\r\nPING\r\n", &long, b"PING\r\n"].concat();
+        let ping = || Ok(vec![b"PING".to_vec()]);
+        for piece in [1 << 24, 16 << 10, 7] {
+            let expected = vec![ping(), Err(excess), ping(), Err(excess), ping()];
+            assert_eq!(read(&input, || piece), (expected, None), "{excess:?} in {piece}");
+        }
+    }
+    assert_eq!(read(&array(&[16_384; 3]), || 1_000).0.len(), 1);
+    let torn = [&array(&[20_000])[..20_012], b"xx"].concat();
+    assert_eq!(read(&torn, || 9).1, Some(Misframed::BulkEnd));
 }
 
 #[test]

@@ -60,6 +60,19 @@ fn redis_cell_is_answered_in_five_integers() {
     assert_eq!(client.say("CL.THROTTLE user:1 1 30 60 0|"), "*5|:0|:2|:0|:-1|:4|", "a look");
 }
 
+/// What is pipelined is answered, whatever stands between.
+#[test]
+fn a_command_that_is_too_long_loses_none_beside_it() {
+    let mut client = Client::new();
+    let (line, long) = ("THROTTLE a 9 30 60|", "x".repeat(20_000));
+    let too_long = format!("*5|$8|THROTTLE|$20000|{long}|$1|9|$2|30|$2|60|");
+    let told = client.say(&format!("{line}{too_long}{line}PING|{too_long}{line}"));
+    let refused = "-ERR an argument takes at most 16384 bytes; send the hash of a longer key|";
+    let expected =
+        format!("*5|:1|:9|:8|:2|:0|{refused}*5|:1|:9|:7|:4|:0|+PONG|{refused}*5|:1|:9|:6|:6|:0|");
+    assert_eq!(told, expected);
+}
+
 #[test]
 fn throttlecrab_is_answered_in_its_order() {
     let mut client = Client::new();
@@ -143,7 +156,9 @@ fn a_check_tells_everything_in_either_version() {
 
 #[test]
 fn a_peek_charges_nothing_and_a_reset_forgets() {
-    let mut client = Client::new();
+    let guard = Guard::with_tokens(Tokens::from_text("admin bbbbbbbbbbbbbbbb").unwrap());
+    let mut client = Client::with_guard(guard, Ipv4Addr::LOCALHOST.into());
+    assert_eq!(client.say("AUTH bbbbbbbbbbbbbbbb|"), "+OK|");
     let remaining = |reply: String| {
         let (_, rest) = reply.split_once("remaining|:").unwrap();
         rest.split('|').next().unwrap().to_owned()
