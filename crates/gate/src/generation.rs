@@ -177,6 +177,12 @@ impl Generation {
         }
     }
 
+    /// The limits of a rule that are kept in this process, as they are now.
+    pub(crate) fn rules_here(&self, rule: usize) -> impl Iterator<Item = tidegate_store::Rule> {
+        let limits = self.limits[rule].iter().flatten();
+        limits.filter_map(|limit| limit.present_rule().here().cloned())
+    }
+
     fn counts_by_name(&self) -> HashMap<&str, Arc<Counts>> {
         self.rules.rules().iter().map(Rule::name).zip(self.counts.iter().cloned()).collect()
     }

@@ -23,8 +23,8 @@ pub struct GateStats {
     pub keys: usize,
     /// Bytes that they have in use; see [`MemoryStats::bytes`].
     pub bytes: usize,
-    /// States that had to make room for others, since the start.
-    pub evictions: u64,
+    /// Requests of keys that there was no room for, since the start; see [`MemoryStats::crowded`].
+    pub crowded: u64,
     /// States that were forgotten as fresh, since the start.
     pub forgotten: u64,
     /// What was seen of Redis; nothing where states are kept in this process.
@@ -52,7 +52,25 @@ impl Gate {
             AnyStore::Fleet(fleet) => (fleet.local_stats(), Some(fleet.stats())),
             AnyStore::Here(store) => (store.stats(), None),
         };
-        let MemoryStats { keys, bytes, evictions, forgotten, .. } = memory;
-        GateStats { keys, bytes, evictions, forgotten, store, shares: self.share_stats() }
+        let MemoryStats { keys, bytes, crowded, forgotten, .. } = memory;
+        GateStats { keys, bytes, crowded, forgotten, store, shares: self.share_stats() }
+    }
+
+    /// How many keys each rule holds in this process while others find no room, in the order of the
+    /// rules; none as long as there is room for all.
+    pub fn crowds(&self) -> Vec<(String, usize)> {
+        let generation = self.0.generation();
+        let names = generation.rules.rules().iter().map(|rule| rule.name().to_owned());
+        let Some(store) = self.0.store.here() else { return names.map(|name| (name, 0)).collect() };
+        let (mut of, mut limits) = (Vec::new(), Vec::new());
+        for at in 0..names.len() {
+            limits.extend(generation.rules_here(at));
+            of.resize(limits.len(), at);
+        }
+        let mut crowds: Vec<(String, usize)> = names.map(|name| (name, 0)).collect();
+        for (at, keys) in of.into_iter().zip(store.crowds(&limits)) {
+            crowds[at].1 += keys;
+        }
+        crowds
     }
 }

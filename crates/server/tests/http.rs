@@ -377,6 +377,8 @@ fn metrics_say_what_rules_said() {
         r#"tidegate_shadow_denied_total{rule="watched"} 3"#,
         r#"tidegate_connections{door="http"} 1"#,
         "tidegate_keys 2",
+        "tidegate_crowded_total 0",
+        r#"tidegate_flood_keys{rule="per-client"} 0"#,
     ] {
         assert!(page.lines().any(|it| it == line), "{line}\n{page}");
     }

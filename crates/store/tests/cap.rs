@@ -142,7 +142,7 @@ fn a_flood_beyond_the_cap_costs_a_newcomer_its_allowance_only_if_it_hit_its_grou
             while crowded < beyond as u64 {
                 store.decide(&rule, store.key(("spray", sprayed)).unwrap(), NOW, cost);
                 sprayed += 1;
-                crowded = store.stats().evictions;
+                crowded = store.stats().crowded;
             }
             let found = newcomers_well_off(&store, &rule, NOW);
             assert!(well_off.contains(&found), "{policy:?}: {found} of 1,000 after {beyond} keys");
@@ -216,7 +216,7 @@ fn groups_of_many_rules_fit_the_room_of_one() {
         let store = MemoryStore::with_keys_max(1 << 10);
         let rules: Vec<Rule> = (0..100).map(|_| store.rule(policy).unwrap()).collect();
         for (rule, id) in rules.iter().zip(0_u32..).cycle().take(40_000) {
-            let key = store.key((id, store.stats().evictions)).unwrap();
+            let key = store.key((id, store.stats().crowded)).unwrap();
             store.decide(rule, key, NOW, 2);
         }
         let key = store.key("late").unwrap();

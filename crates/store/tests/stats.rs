@@ -17,7 +17,7 @@ fn permits() -> Policy {
 #[test]
 fn keys_are_counted_and_what_is_reset_is_not_forgotten() {
     let store = MemoryStore::with_keys_max(10_000);
-    assert_eq!((store.stats().keys, store.stats().evictions, store.stats().forgotten), (0, 0, 0));
+    assert_eq!((store.stats().keys, store.stats().crowded, store.stats().forgotten), (0, 0, 0));
     for policy in [bucket(), permits(), Policy::new(Kind::FixedWindow, Quota::per_day(5)).unwrap()]
     {
         let rule = store.rule(policy).unwrap();
@@ -26,8 +26,8 @@ fn keys_are_counted_and_what_is_reset_is_not_forgotten() {
         }
         store.reset(&rule, store.key(0).unwrap());
     }
-    let MemoryStats { keys, evictions, forgotten, .. } = store.stats();
-    assert_eq!((keys, evictions, forgotten), (297, 0, 0));
+    let MemoryStats { keys, crowded, forgotten, .. } = store.stats();
+    assert_eq!((keys, crowded, forgotten), (297, 0, 0));
     assert_eq!(keys, store.len());
 }
 
@@ -39,9 +39,9 @@ fn what_comes_in_stays_finds_no_room_or_is_forgotten() {
     for id in 0..20_000 {
         store.decide(&rule, store.key(id).unwrap(), NOW, 1);
     }
-    let MemoryStats { keys, groups, evictions, forgotten, .. } = store.stats();
+    let MemoryStats { keys, groups, crowded, forgotten, .. } = store.stats();
     assert_eq!(forgotten, 0, "nothing was fresh");
-    assert_eq!((keys, keys as u64 + evictions), (1_000, 20_000));
+    assert_eq!((keys, keys as u64 + crowded), (1_000, 20_000));
     assert!((240..=250).contains(&groups), "{groups} groups");
     // An hour later all of them are fresh: newcomers take their places.
     let later = NOW.after(Span::from_secs(3_600));
@@ -50,7 +50,7 @@ fn what_comes_in_stays_finds_no_room_or_is_forgotten() {
         assert_eq!(decision.verdict, Verdict::Allow);
     }
     let stats = store.stats();
-    assert_eq!((stats.forgotten, stats.groups, stats.evictions), (1_000, 0, evictions));
+    assert_eq!((stats.forgotten, stats.groups, stats.crowded), (1_000, 0, crowded));
     assert_eq!(stats.keys, 800);
 }
 
@@ -68,7 +68,7 @@ fn idle_keys_are_forgotten_and_counted_once() {
             store.decide(&rule, hot, later, 1);
         }
         let stats = store.stats();
-        assert_eq!((stats.keys, stats.forgotten, stats.evictions), (1, 10_000, 0));
+        assert_eq!((stats.keys, stats.forgotten, stats.crowded), (1, 10_000, 0));
     }
 }
 

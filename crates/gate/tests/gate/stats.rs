@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_gate::Gate;
 use tidegate_store::{Clock, MemoryStore};
 
-use crate::stand::{by, clock, gate, rules};
+use crate::stand::{by, clock, gate, rules, to};
 
 const POLICY: &str = "identify: { client: [header:x-api-key] }
 rules: [{ name: r, key: client, limit: 5/min }]";
@@ -14,7 +14,7 @@ rules: [{ name: r, key: client, limit: 5/min }]";
 fn a_gate_in_this_process_says_what_its_store_holds() {
     let (gate, clock) = gate(POLICY);
     let empty = gate.stats();
-    assert_eq!((empty.keys, empty.evictions, empty.forgotten), (0, 0, 0));
+    assert_eq!((empty.keys, empty.crowded, empty.forgotten), (0, 0, 0));
     for id in 0..500 {
         drop(gate.decide(&by(&format!("key {id}"))));
     }
@@ -36,14 +36,37 @@ fn a_gate_in_this_process_says_what_its_store_holds() {
 }
 
 #[test]
-fn at_the_cap_evictions_are_counted() {
+fn requests_that_find_no_room_are_counted() {
     let builder = Gate::builder().rules(rules(POLICY)).memory(MemoryStore::with_keys_max(100));
     let gate = builder.clock(clock() as Arc<dyn Clock>).open().unwrap();
     for id in 0..1_000 {
         drop(gate.decide(&by(&format!("key {id}"))));
     }
     let stats = gate.stats();
-    assert!(stats.keys <= 100 && 300 < stats.evictions, "{stats:?}");
+    assert!(stats.keys <= 100 && 300 < stats.crowded, "{stats:?}");
+}
+
+/// A flood has a name: that of the rule whose keys leave no room.
+#[test]
+fn a_flood_of_keys_is_told_by_its_rule() {
+    const POLICY: &str = "identify: { client: [header:x-api-key] }
+rules:
+  - { name: everybody, limit: 100000/min }
+  - { name: logins, match: { path: /login }, key: client, limit: 5/min }
+  - { name: others, match: { path: /other }, key: client, limit: 5/min }";
+    let builder = Gate::builder().rules(rules(POLICY)).memory(MemoryStore::with_keys_max(400));
+    let gate = builder.clock(clock() as Arc<dyn Clock>).open().unwrap();
+    for id in 0..20 {
+        drop(gate.decide(&to("GET /other", &format!("client {id}"))));
+    }
+    assert!(gate.crowds().iter().all(|(_, keys)| *keys == 0), "there is room");
+    for id in 0..1_000 {
+        drop(gate.decide(&to("POST /login", &format!("key {id}"))));
+    }
+    let crowds = gate.crowds();
+    assert!(crowds.iter().map(|(name, _)| name).eq(["everybody", "logins", "others"]));
+    let [everybody, logins, others] = [0, 1, 2].map(|at| crowds[at].1);
+    assert!(everybody == 1 && others == 20 && 300 < logins, "{crowds:?}");
 }
 
 #[cfg(feature = "redis")]

@@ -30,4 +30,20 @@ pub(super) fn write(text: &mut Text, gate: &Gate) {
     for (rule, counts) in &counts {
         text.value(&[("rule", rule)], counts.shadow_denied);
     }
+    write_crowds(text, gate);
+}
+
+/// Whose keys leave no room for others.
+fn write_crowds(text: &mut Text, gate: &Gate) {
+    let mut crowds = gate.crowds();
+    if METRIC_RULES_MAX < crowds.len() {
+        let rest = crowds.split_off(METRIC_RULES_MAX);
+        crowds.push(("(others)".to_owned(), rest.iter().map(|(_, keys)| keys).sum()));
+    }
+    let help =
+        "Keys of each rule while others find no room; none as long as there is room for all.";
+    text.family("tidegate_flood_keys", Kind::Gauge, help);
+    for (rule, keys) in &crowds {
+        text.value(&[("rule", rule)], *keys as u64);
+    }
 }

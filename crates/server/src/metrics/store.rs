@@ -7,7 +7,7 @@ use super::histogram::Reading;
 use super::text::{Kind, Text};
 
 pub(super) fn write(text: &mut Text, gate: &Gate) {
-    let GateStats { keys, bytes, evictions, forgotten, store, .. } = gate.stats();
+    let GateStats { keys, bytes, crowded, forgotten, store, .. } = gate.stats();
     let gauges = [
         ("tidegate_keys", "Keys that are remembered in this process.", keys as u64),
         ("tidegate_keys_max", "The most that are, of each size of state.", gate.keys_max() as u64),
@@ -18,7 +18,7 @@ pub(super) fn write(text: &mut Text, gate: &Gate) {
         text.value(&[], value);
     }
     let counters = [
-        ("tidegate_evictions_total", "Keys that had to make room for others.", evictions),
+        ("tidegate_crowded_total", "Requests of keys that there was no room for.", crowded),
         ("tidegate_forgotten_total", "Keys that were forgotten as fresh.", forgotten),
     ];
     for (name, help, value) in counters {

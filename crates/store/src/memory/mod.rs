@@ -12,6 +12,7 @@
 //! Permits cannot be shared like that; there a newcomer is refused until something is free.
 
 mod book;
+mod crowd;
 mod export;
 mod few;
 mod forget;

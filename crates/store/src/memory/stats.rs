@@ -16,7 +16,7 @@ pub struct MemoryStats {
     pub bytes: usize,
     /// Requests of keys that there was no room for at the cap: they were judged with the others of
     /// their group, or refused.
-    pub evictions: u64,
+    pub crowded: u64,
     /// States that were forgotten because they could no longer be told from fresh ones.
     pub forgotten: u64,
 }
@@ -28,7 +28,7 @@ impl MemoryStats {
             keys: self.keys + other.keys,
             groups: self.groups + other.groups,
             bytes: self.bytes + other.bytes,
-            evictions: self.evictions + other.evictions,
+            crowded: self.crowded + other.crowded,
             forgotten: self.forgotten + other.forgotten,
         }
     }

@@ -147,7 +147,7 @@ impl Table {
                 keys: shard.slots().live(),
                 groups: shard.rest.groups.live(),
                 bytes: per_shard + shard.bytes(),
-                evictions: shard.rest.crowded,
+                crowded: shard.rest.crowded,
                 forgotten: shard.rest.forgotten,
             }
         });
