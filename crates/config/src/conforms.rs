@@ -140,6 +140,7 @@ share:
   - { name: 2, capacity: 100 in flight, adaptive: 10%, by: ip, weight: 4 }
 name: 7
 headers: github
+fallback_header: plain
 on_store_error: closed
 nodes: 3
 ";

@@ -57,6 +57,14 @@ lints! {
         "A `block` is in shadow, where it neither counts nor refuses.",
         "Nothing is counted where nothing may pass, so a block in shadow tells nothing about whom \
          it would meet. To see that, try the smallest limit in shadow: `1 per 365d`.";
+    NeedsResponse, "needs-response":
+        "A rule or a cost needs the response, which no door of a server is told.",
+        "`counts_when` and costs from `response:` are settled by the response. Where the layer is \
+         in the application it sees every response. `tidegate serve` sees none: there \
+         `counts_when` counts every request, and such a cost stays what is taken first, its \
+         `default`. The server says so when the policy is put in force. Put the layer into the \
+         application, have callers `/v1/acquire` and tell the cost at `/v1/release`, or allow \
+         the warning where that is meant.";
     TrustsEverybody, "trusts-everybody":
         "`trusted_proxies` has a network that everybody is in.",
         "The forwarding header of a trusted proxy is believed. Where everybody is trusted, each \
@@ -169,6 +177,31 @@ rules:
         check(&rule, &[(hidden, 5)]);
         let file = format!("allow: [unreachable-rule, weak-secret]{HIDDEN}");
         check(&file, &[(useless, 4)]);
+    }
+
+    const NEEDS: &str = "
+costs:
+  - { path: /a, cost: { from: response:x-a } }
+  - { path: /b, cost: { from: response:x-b } }
+rules:
+  - { name: plain, limit: 5/s, cost: { from: query:limit } }
+  - { name: logins, limit: 5/s, counts_when: { status: 401 } }
+  - { name: tokens, limit: 5/s, cost: { from: response:x-tokens } }
+";
+
+    /// For those who are never told it: elsewhere there is nothing to warn of.
+    #[test]
+    fn what_needs_the_response_is_known_unless_that_is_allowed() {
+        let check = |policy: &str, wanted: &[&str]| {
+            let loaded = Rules::from_text(policy).unwrap();
+            assert_eq!(loaded.report.warnings(), 0, "{}", loaded.report);
+            let found: Vec<&str> = loaded.rules.needs_response().iter().map(|it| &**it).collect();
+            assert_eq!(found, wanted);
+        };
+        check(NEEDS, &["`costs`", "rule `logins`", "rule `tokens`"]);
+        check(&format!("allow: needs-response{NEEDS}"), &[]);
+        let rule = NEEDS.replace("{ name: logins,", "{ name: logins, allow: needs-response,");
+        check(&rule, &["`costs`", "rule `tokens`"]);
     }
 
     #[test]

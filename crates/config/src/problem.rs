@@ -107,6 +107,12 @@ impl Problems {
         self.add(Problem { level: Level::Warning, lint: Some(lint), ..problem })
     }
 
+    /// Whether the file or the rule that is being read allows a warning.
+    pub(crate) fn allows(&self, lint: Lint, at: Span) -> bool {
+        let in_file = || self.allowed.get(&at.file).is_some_and(|file| file.has(lint));
+        self.allowed_here.has(lint) || in_file()
+    }
+
     /// Allows warnings in a file, by its number.
     pub(crate) fn allow(&mut self, file: u16, allowed: Allowed) {
         self.allowed.insert(file, allowed);

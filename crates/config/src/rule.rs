@@ -211,6 +211,11 @@ impl Limit {
         self.missing == Missing::Skip && !self.key.is_empty()
     }
 
+    /// Whether it is settled by the response, by what it says itself.
+    pub(crate) fn needs_response(&self) -> bool {
+        self.counts_when.is_some() || self.cost.as_ref().is_some_and(Cost::is_by_response)
+    }
+
     fn steady(&self) -> Option<Steady> {
         let [only] = &self.variants[..] else { return None };
         let limits = u8::try_from(only.policies().len()).ok().filter(|limits| 0 < *limits)?;

@@ -27,6 +27,20 @@ pub struct Rules {
     pub(crate) costs_index: Index,
     pub(crate) shares: Vec<Share>,
     pub(crate) headers: Headers,
+    pub(crate) fallback: FallbackHeader,
+    pub(crate) needs_response: Vec<Box<str>>,
+}
+
+/// What responses say of a decision that was made while Redis did not answer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum FallbackHeader {
+    /// By what it was made: `local`, `open` or `closed`.
+    Full,
+    /// Nothing.
+    #[default]
+    None,
+    /// That it was so.
+    Plain,
 }
 
 /// Which headers tell clients about their limits.
@@ -82,6 +96,17 @@ impl Rules {
     /// Which headers tell clients about their limits.
     pub fn headers(&self) -> Headers {
         self.headers
+    }
+
+    /// What needs the response to be settled, such as "rule `logins`", and does not allow the
+    /// warning [`NeedsResponse`](crate::Lint::NeedsResponse): for those who are never told it.
+    pub fn needs_response(&self) -> &[Box<str>] {
+        &self.needs_response
+    }
+
+    /// What responses say of a decision that was made while Redis did not answer.
+    pub fn fallback_header(&self) -> FallbackHeader {
+        self.fallback
     }
 
     /// What is known of a request; see [`Rules::plan`].

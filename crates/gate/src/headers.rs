@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tidegate_config::Headers;
+use tidegate_config::{FallbackHeader, Headers};
 use tidegate_core::{Span, Verdict};
 
 use crate::admission::{Admission, Judged, Reason};
@@ -15,7 +15,8 @@ use crate::generation::Limit;
 pub enum Field {
     /// `WWW-Authenticate`
     Authenticate,
-    /// By what the request was decided while Redis did not answer.
+    /// That the request was decided while Redis did not answer, or by what; only where the policy
+    /// file asks for it.
     Fallback,
     /// `RateLimit`
     RateLimit,
@@ -103,14 +104,14 @@ impl Admission {
 
     /// Whether nothing is told: it passes, and no limit is for it.
     pub fn has_no_fields(&self) -> bool {
-        self.each.is_empty() && self.verdict.passes() && !self.by.is_fallback()
+        self.each.is_empty() && self.verdict.passes() && self.fallback().is_none()
     }
 
     /// The usual five fields, if they are told and no other.
     pub fn usual<'d>(&self, desk: &'d mut Desk) -> Option<Usual<'d>> {
         let is_usual = self.generation.rules.headers() == Headers::Both
             && self.verdict.passes()
-            && !self.by.is_fallback();
+            && self.fallback().is_none();
         if !is_usual {
             return None;
         }
@@ -153,8 +154,21 @@ impl Admission {
         {
             each(Field::Authenticate, FieldValue::Text(&challenge));
         }
-        if self.by.is_fallback() {
-            each(Field::Fallback, FieldValue::Text(self.by.name()));
+        if let Some(fallback) = self.fallback() {
+            each(Field::Fallback, FieldValue::Text(fallback));
+        }
+    }
+
+    /// What the policy has clients told of a decision that was made without the store.
+    #[inline]
+    fn fallback(&self) -> Option<&'static str> {
+        if !self.by.is_fallback() {
+            return None;
+        }
+        match self.generation.rules.fallback_header() {
+            FallbackHeader::Full => Some(self.by.name()),
+            FallbackHeader::None => None,
+            FallbackHeader::Plain => Some("yes"),
         }
     }
 

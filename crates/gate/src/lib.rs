@@ -56,8 +56,8 @@ mod turn;
 mod wait;
 
 pub use tidegate_config::{
-    Attribute, Format, Headers, Length, LoadError, Loaded, Report, Request, Response, Rule, Rules,
-    Sample, Share, Suite, Test, Unit, WithoutStore, without_port,
+    Attribute, FallbackHeader, Format, Headers, Length, LoadError, Loaded, Report, Request,
+    Response, Rule, Rules, Sample, Share, Suite, Test, Unit, WithoutStore, without_port,
 };
 pub use tidegate_core::adapt;
 pub use tidegate_fair::Reason as CrowdedBy;

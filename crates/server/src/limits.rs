@@ -86,6 +86,9 @@ pub(crate) const HTTP2_STREAMS_MAX: u32 = 200;
 /// Checks in one batch: a hundred microseconds of work, or one round trip to Redis each.
 pub(crate) const BATCH_MAX: usize = 256;
 
+/// Names in one warning: a policy may have thousands of rules that it is about.
+pub(crate) const NAMES_IN_WARNING_MAX: usize = 10;
+
 // The Redis protocol.
 
 /// Arguments of one command: a check with a hundred attributes has three hundred.

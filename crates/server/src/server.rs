@@ -80,6 +80,7 @@ impl Server {
         let (guard, manual) = (std::mem::take(&mut settings.guard), settings.manual.take());
         let mut desk = Desk::new(gate, guard, manual, settings.policy.clone(), settings.bounds);
         let exporter = traced(&mut desk, settings.traces.take())?;
+        desk.warn_of_responses();
         let (desk, tls) = (Arc::new(desk), tls.map(Arc::new));
         Ok(Server { desk, bound, tls, envoy, exporter, settings })
     }
@@ -169,9 +170,7 @@ fn watch(desk: &Arc<Desk>) -> Result<Option<Watch>, ServeError> {
         return Ok(None);
     }
     let told = Arc::clone(desk);
-    let watch = desk.gate.watch(policy, move |reloaded| {
-        told.metrics.reloaded(matches!(reloaded, Reloaded::Done { .. }));
-    });
+    let watch = desk.gate.watch(policy, move |reloaded| told.reloaded(reloaded));
     watch.map(Some).map_err(ServeError::Watch)
 }
 

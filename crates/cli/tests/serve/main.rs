@@ -7,6 +7,7 @@ mod fleet;
 mod hostile;
 mod http2;
 mod openapi;
+mod responses;
 mod settings;
 mod stand;
 mod stop;

@@ -23,7 +23,11 @@ impl Reading<'_> {
             all.conditions.extend(short.conditions.iter().cloned());
         }
         let cost = fields.required("cost", &mut self.problems)?;
-        Some((matcher, self.read_cost(cost, 1)?))
+        let cost = self.read_cost(cost, 1)?;
+        if cost.is_by_response() {
+            self.note_response("`costs`".to_owned(), node.at);
+        }
+        Some((matcher, cost))
     }
 
     /// A number, or where to read one; `per_cell` of what is read makes a cell.

@@ -27,7 +27,7 @@ use crate::misread::quoted;
 use crate::problem::{Problems, Span};
 use crate::read::Fields;
 use crate::route::ByRoute;
-use crate::rules::{Headers, Rules};
+use crate::rules::{FallbackHeader, Headers, Rules};
 use crate::source::Node;
 
 pub(crate) use self::tables::FILE;
@@ -58,6 +58,8 @@ pub(crate) struct Reading<'o> {
     defaults: Defaults,
     /// The names of rules, and where each stands.
     names: HashMap<Box<str>, Span>,
+    /// What needs the response, and does not allow the warning of that.
+    needs_response: Vec<Box<str>>,
 }
 
 /// What rules do that do not say so themselves.
@@ -93,6 +95,7 @@ impl<'o> Reading<'o> {
             proxies: Proxies::default(),
             defaults: Defaults { without_store: None, nodes: 1 },
             names: HashMap::new(),
+            needs_response: Vec::new(),
         }
     }
 
@@ -115,11 +118,12 @@ impl<'o> Reading<'o> {
             first
         };
         let [identify, keys, jwt, tiers] = ["identify", "api_keys", "jwt", "tiers"].map(&mut once);
-        let [headers, on_store_error, nodes] =
-            ["headers", "on_store_error", "nodes"].map(&mut once);
+        let [headers, fallback, on_store_error, nodes] =
+            ["headers", "fallback_header", "on_store_error", "nodes"].map(&mut once);
         rules.name = once("name").and_then(|node| self.read_policy_name(node));
         self.read_defaults(on_store_error, nodes);
         rules.headers = headers.map_or(Headers::Both, |node| self.read_headers(node));
+        rules.fallback = fallback.map_or(FallbackHeader::None, |node| self.read_fallback(node));
         rules.identify = self.read_identify(identify, [keys, jwt, tiers]);
         let costs = files.iter().filter_map(|file| file.get("costs"));
         rules.costs = costs.flat_map(|node| self.read_costs(node)).collect();
@@ -134,6 +138,7 @@ impl<'o> Reading<'o> {
             problem.help("add one under `rules:`");
         }
         rules.list = self.in_order(read);
+        rules.needs_response = std::mem::take(&mut self.needs_response);
         find_sources(&mut rules.list, &rules.identify);
         self.warn_of_tiers(&rules.identify);
         rules.identify.tiers = std::mem::take(&mut self.tiers);
@@ -172,6 +177,22 @@ impl<'o> Reading<'o> {
             }
         }
         allowed
+    }
+
+    /// Notes that something needs the response, unless that is allowed at `at`.
+    fn note_response(&mut self, what: String, at: Span) {
+        let is_known = self.needs_response.last().is_some_and(|last| **last == *what);
+        if !is_known && !self.problems.allows(Lint::NeedsResponse, at) {
+            self.needs_response.push(what.into());
+        }
+    }
+
+    fn read_fallback(&mut self, node: &Node) -> FallbackHeader {
+        match node.choice("fallback_header", &tables::FALLBACK, &mut self.problems) {
+            Some("full") => FallbackHeader::Full,
+            Some("plain") => FallbackHeader::Plain,
+            _ => FallbackHeader::None,
+        }
     }
 
     fn read_headers(&mut self, node: &Node) -> Headers {

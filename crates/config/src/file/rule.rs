@@ -177,6 +177,9 @@ impl Reading<'_> {
         let action = self.read_action(&fields, &matcher)?;
         let is_last = self.read_flag(&fields, "last", false);
         let rule = Rule::new(name?, matcher, action, is_last);
+        if rule.limit().is_some_and(Limit::needs_response) {
+            self.note_response(format!("rule `{}`", rule.name), fields.at_name());
+        }
         let priority = priority.unwrap_or(0);
         Some(Ranked { priority, at: fields.at_name(), allowed, rule })
     }

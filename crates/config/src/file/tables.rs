@@ -79,6 +79,7 @@ pub(super) const UNSAID: [&str; 2] = ["largest", "refuse"];
 pub(super) const MISSING: [&str; 2] = ["together", "skip"];
 pub(super) const WITHOUT_STORE: [&str; 3] = ["local", "open", "closed"];
 pub(super) const HEADERS: [&str; 6] = ["both", "draft", "legacy", "github", "envoy", "none"];
+pub(super) const FALLBACK: [&str; 3] = ["none", "plain", "full"];
 pub(super) const FORWARDED: [&str; 2] = ["x-forwarded-for", "forwarded"];
 
 pub(crate) static FILE: Table = Table {
@@ -106,6 +107,10 @@ pub(crate) static FILE: Table = Table {
             "What tenants share by weight. What the rules let pass waits for its turn; the first \
              that matches counts.";
         "headers": Takes::OneOf(&HEADERS), "Which headers tell clients about their limits.";
+        "fallback_header": Takes::OneOf(&FALLBACK),
+            "What responses say in `x-ratelimit-fallback` of a decision that was made while Redis \
+             did not answer: `none` is nothing, and the usual; `plain` is `yes`; `full` is by \
+             what, so that `open` tells the world that nothing is limited.";
         "on_store_error": Takes::OneOf(&WITHOUT_STORE),
             "What rules do while Redis does not answer, unless they say so themselves: `local` \
              decides by this node's share of the quota, `open` lets pass, `closed` refuses.";

@@ -372,9 +372,11 @@ const HOUR: u64 = 3_600_000_000;
 
 #[tokio::test]
 async fn without_redis_each_rule_says_what_to_do() {
-    let policy = |without: &str| {
-        format!("{{ nodes: 2, rules: [{{ name: r, limit: 10/day, on_store_error: {without} }}] }}")
+    let telling = |header: &str, without: &str| {
+        let rule = format!("{{ name: r, limit: 10/day, on_store_error: {without} }}");
+        format!("{{ nodes: 2, {header} rules: [{rule}] }}")
     };
+    let policy = |without: &str| telling("fallback_header: full,", without);
     let server = Server::start().unwrap();
     let clock = clock_at(START);
     let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
@@ -395,6 +397,19 @@ async fn without_redis_each_rule_says_what_to_do() {
     let open = gate.admit(&request()).await;
     assert_eq!((open.verdict().passes(), open.by()), (true, By::Open));
     assert_eq!(told(&open).as_deref(), Some("open"));
+    // What it tells the world is a setting, and nothing unless that is said.
+    for (header, expected) in [
+        ("", None),
+        ("headers: none,", None),
+        ("fallback_header: none,", None),
+        ("fallback_header: plain,", Some("yes")),
+        ("headers: none, fallback_header: full,", Some("open")),
+    ] {
+        replace(&gate, &telling(header, "open"));
+        let open = gate.admit(&request()).await;
+        assert_eq!((open.by(), told(&open).as_deref()), (By::Open, expected), "{header}");
+    }
+    replace(&gate, &policy("open"));
     assert_eq!(passed(&gate, &request(), 20).await, 20);
     // A reload may say something else.
     replace(&gate, &policy("closed"));

@@ -12,6 +12,7 @@ use tidegate_store::ManualClock;
 
 use crate::auth::Guard;
 use crate::body::Budget;
+use crate::limits;
 use crate::metrics::Metrics;
 use crate::settings::Bounds;
 use crate::trace::Traces;
@@ -59,12 +60,40 @@ impl Desk {
         self.is_ready.store(is_ready, Ordering::Relaxed);
     }
 
+    /// Notes what came of a reload.
+    pub(crate) fn reloaded(&self, reloaded: &Reloaded) {
+        let is_done = matches!(reloaded, Reloaded::Done { .. });
+        self.metrics.reloaded(is_done);
+        if is_done {
+            self.warn_of_responses();
+        }
+    }
+
+    /// Says in the log what of the policy needs the response: no door is told it.
+    pub(crate) fn warn_of_responses(&self) {
+        let rules = self.gate.rules();
+        let all = rules.needs_response();
+        if all.is_empty() {
+            return;
+        }
+        let names = all[..all.len().min(limits::NAMES_IN_WARNING_MAX)].join(", ");
+        let more = match all.len() - all.len().min(limits::NAMES_IN_WARNING_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        tracing::warn!(
+            "warning[needs-response]: {names}{more}: the response settles this, and no door is \
+             told it; `counts_when` counts every request, and a cost stays its `default` \
+             (`tidegate explain needs-response`)"
+        );
+    }
+
     /// Puts the policy's file in force as it is now; nothing, if it is not in a file. To read a
     /// pipe again would be to wait for whoever writes to it.
     pub(crate) fn reload(&self) -> Option<Reloaded> {
         let policy = self.policy.as_deref().filter(|it| !it.exists() || Watch::can_be_of(it))?;
         let reloaded = self.gate.reload(policy);
-        self.metrics.reloaded(matches!(reloaded, Reloaded::Done { .. }));
+        self.reloaded(&reloaded);
         Some(reloaded)
     }
 }

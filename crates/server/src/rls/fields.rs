@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use tidegate_config::{EnvoyLimit, EnvoyUnit};
 use tidegate_core::{Decision, Span, Verdict};
-use tidegate_store::By;
 
 use super::proto::HeaderValue;
 
@@ -33,7 +32,7 @@ pub(super) struct Told<'a> {
 
 impl EnvoyFields {
     /// The fields of a response whose limits are `told`, those that do not refuse in shadow only.
-    pub(super) fn of(self, told: &[Told<'_>], verdict: Verdict, by: By) -> Vec<HeaderValue> {
+    pub(super) fn of(self, told: &[Told<'_>], verdict: Verdict) -> Vec<HeaderValue> {
         let mut fields = Vec::with_capacity(4);
         match self {
             EnvoyFields::Draft if !told.is_empty() => {
@@ -46,9 +45,6 @@ impl EnvoyFields {
         }
         if let Verdict::Deny { retry_after } = verdict {
             fields.push(field("retry-after", seconds(retry_after).max(1).to_string()));
-        }
-        if by.is_fallback() {
-            fields.push(field("x-ratelimit-fallback", by.name().to_owned()));
         }
         fields
     }

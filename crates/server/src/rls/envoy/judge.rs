@@ -173,7 +173,7 @@ impl<'j, 'a> Judging<'j, 'a> {
         RateLimitResponse {
             overall_code: answer::code(verdict.passes()),
             statuses: self.matched.iter().enumerate().map(|(at, it)| self.status(at, it)).collect(),
-            response_headers_to_add: settings.fields.of(&told, verdict, self.by),
+            response_headers_to_add: settings.fields.of(&told, verdict),
             dynamic_metadata: settings.dynamic_metadata.then(|| self.metadata(request)),
             ..RateLimitResponse::default()
         }
