@@ -10,6 +10,8 @@ pub(crate) struct Breaker {
     stage: Stage,
     /// Failures in a row.
     failures: u32,
+    /// When the last of them was known.
+    failed_at: Tick,
     /// How long to stay away next time.
     pause: Span,
 }
@@ -45,7 +47,12 @@ impl Breaker {
     const PROBE_MAX: Span = Span::from_millis(5_000);
 
     pub(crate) fn new() -> Breaker {
-        Breaker { stage: Stage::Closed, failures: 0, pause: Breaker::FIRST_PAUSE }
+        Breaker {
+            stage: Stage::Closed,
+            failures: 0,
+            failed_at: Tick::default(),
+            pause: Breaker::FIRST_PAUSE,
+        }
     }
 
     /// Whether to ask at `now`.
@@ -79,11 +86,18 @@ impl Breaker {
         *self = Breaker::new();
     }
 
-    /// A call was not answered. Says whether that was one too many: everybody stays away from now.
+    /// A call that was sent at `sent` was not answered. Says whether that was one too many:
+    /// everybody stays away from now.
     ///
-    /// `luck` spreads the returns of a fleet that failed together over half a pause.
-    pub(crate) fn failed(&mut self, now: Tick, luck: u64) -> bool {
+    /// Calls that were under way together fail together, because a server or this machine stood
+    /// still for once. That is one failure, however many there are. `luck` spreads the returns of a
+    /// fleet that failed together over half a pause.
+    pub(crate) fn failed(&mut self, sent: Tick, now: Tick, luck: u64) -> bool {
+        if 0 < self.failures && sent < self.failed_at {
+            return false;
+        }
         self.failures = self.failures.saturating_add(1);
+        self.failed_at = now;
         let has_probed = matches!(self.stage, Stage::Probing { .. });
         let is_open = matches!(self.stage, Stage::Open { .. });
         if is_open || (!has_probed && self.failures < Breaker::FAILURES_MAX) {
@@ -108,22 +122,34 @@ mod tests {
 
     fn fail_three_times(breaker: &mut Breaker, luck: u64) {
         for _ in 0..3 {
-            breaker.failed(at(0), luck);
+            breaker.failed(at(0), at(0), luck);
         }
+    }
+
+    #[test]
+    fn calls_that_fail_together_are_one_failure() {
+        let mut breaker = Breaker::new();
+        for (sent, known) in [(0, 20), (20, 40)] {
+            for call in 0..10 {
+                assert!(!breaker.failed(at(sent + call), at(known + call), 0));
+            }
+        }
+        assert_eq!(breaker.permit(at(50)), Permission::Ask);
+        assert!(breaker.failed(at(50), at(70), 0));
     }
 
     #[test]
     fn it_opens_after_three_failures_in_a_row_and_not_before() {
         let mut breaker = Breaker::new();
         for _ in 0..10 {
-            assert!(!breaker.failed(at(0), 0));
-            assert!(!breaker.failed(at(0), 0));
+            assert!(!breaker.failed(at(0), at(0), 0));
+            assert!(!breaker.failed(at(0), at(0), 0));
             breaker.succeeded();
         }
         assert_eq!(breaker.permit(at(0)), Permission::Ask);
-        assert!(!breaker.failed(at(0), 0));
-        assert!(!breaker.failed(at(0), 0));
-        assert!(breaker.failed(at(0), 0));
+        assert!(!breaker.failed(at(0), at(0), 0));
+        assert!(!breaker.failed(at(0), at(0), 0));
+        assert!(breaker.failed(at(0), at(0), 0));
         let wait = Span::from_millis(50);
         assert_eq!(breaker.permit(at(0)), Permission::Refused { retry_after: wait });
         assert!(!breaker.is_closed());
@@ -152,7 +178,7 @@ mod tests {
             pauses.push(retry_after.get() / 1_000);
             now = now.after(retry_after);
             assert_eq!(breaker.permit(now), Permission::Probe);
-            assert!(breaker.failed(now, 0));
+            assert!(breaker.failed(now, now, 0));
         }
         assert_eq!(pauses, [50, 100, 200, 200, 200, 200, 200, 200, 200]);
     }
@@ -175,7 +201,7 @@ mod tests {
         let mut breaker = Breaker::new();
         fail_three_times(&mut breaker, 0);
         for _ in 0..100 {
-            assert!(!breaker.failed(at(10), 0));
+            assert!(!breaker.failed(at(10), at(10), 0));
         }
         assert_eq!(breaker.permit(at(50)), Permission::Probe);
     }

@@ -68,7 +68,7 @@ pub(crate) struct Args {
     pub(super) store_prefix: Option<String>,
 
     /// How long to wait for Redis before a rule does without it
-    #[arg(long, value_name = "TIME", env = "TIDEGATE_STORE_DEADLINE", default_value = "20ms")]
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_STORE_DEADLINE", default_value = "100ms")]
     #[arg(value_parser = time)]
     pub(super) store_deadline: Duration,
 

@@ -66,6 +66,17 @@ struct State {
     breaker: Breaker,
 }
 
+/// How a call went, as far as that tells of its server.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Went {
+    Well,
+    /// It was sent then, and is known not to be answered now.
+    Badly {
+        sent: Tick,
+        now: Tick,
+    },
+}
+
 /// Whether somebody is to be started who takes what waits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Start {
@@ -239,13 +250,15 @@ impl Lane {
     }
 
     /// Tells the breaker how a call went; says whether it has opened.
-    pub(super) fn note(&self, failed: bool, now: Tick, luck: u64) -> bool {
+    pub(super) fn note(&self, went: Went, luck: u64) -> bool {
         let mut state = self.lock();
-        if failed {
-            return state.breaker.failed(now, luck);
+        match went {
+            Went::Badly { sent, now } => state.breaker.failed(sent, now, luck),
+            Went::Well => {
+                state.breaker.succeeded();
+                false
+            }
         }
-        state.breaker.succeeded();
-        false
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -495,7 +508,8 @@ mod tests {
     #[test]
     fn a_server_that_fails_is_left_alone() {
         let mut stand = Stand::new();
-        let failures: Vec<bool> = (0..3).map(|_| stand.lane.note(true, at(0), 0)).collect();
+        let badly = Went::Badly { sent: at(0), now: at(0) };
+        let failures: Vec<bool> = (0..3).map(|_| stand.lane.note(badly, 0)).collect();
         assert_eq!(failures, [false, false, true]);
         let resting = Err(StoreError::Resting { retry_after: Span::from_millis(50) });
         assert_eq!(stand.enter_alone(at(20), at(0)), resting);
@@ -505,7 +519,7 @@ mod tests {
         assert!(stand.enter_one(at(70), at(50)).is_err());
         assert_eq!(stand.lane.leave(1), Start::NotNeeded);
         assert!(stand.enter_alone(at(20), at(51)).unwrap());
-        assert!(!stand.lane.note(false, at(52), 0));
+        assert!(!stand.lane.note(Went::Well, 0));
         assert_eq!(stand.lane.leave(1), Start::NotNeeded);
         assert!(stand.lane.is_asked());
     }

@@ -24,7 +24,7 @@ use tidegate_core::{Kind, Span, Tick, Verdict};
 use tidegate_store::{Clock, SystemClock};
 use tokio::runtime::Handle;
 
-use self::lane::{Entry, Lane, Start, Taken};
+use self::lane::{Entry, Lane, Start, Taken, Went};
 use self::party::Outbox;
 use self::trip::Trip;
 use self::wanted::{Wanted, answer_within};
@@ -285,10 +285,9 @@ impl Gather {
     }
 
     /// Tells the breaker of a server how a call went; who fails too often is connected to anew.
-    fn note(&self, lane: &Lane, failed: bool) {
-        // Only a failure needs to know when it was.
-        let now = if failed { self.clock.now() } else { Tick::default() };
-        if lane.note(failed, now, self.hasher.hash_one(now)) {
+    fn note(&self, lane: &Lane, failed: bool, sent: Tick) {
+        let went = if failed { Went::Badly { sent, now: self.clock.now() } } else { Went::Well };
+        if lane.note(went, self.hasher.hash_one(sent)) {
             self.wire.reconnect(lane.number());
         }
     }

@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use smallvec::{SmallVec, smallvec};
 use tidegate_core::Tick;
+use tidegate_store::Clock as _;
 use tokio::sync::MutexGuard;
 
 use super::eager::{Waited, eagerly};
@@ -61,6 +62,7 @@ impl<'a> Trip<'a> {
         let deadline = portions.iter().map(Portion::deadline).min().unwrap_or_default();
         let mut calls = self.calls(portions);
         let mut is_out = false;
+        let began = self.gather.clock.now();
         while !calls.is_empty() {
             let epoch = self.gather.refusals.epoch();
             let (results, sent, received) = self.run(portions, &calls, deadline).await;
@@ -84,7 +86,7 @@ impl<'a> Trip<'a> {
             }
             calls = again;
         }
-        self.gather.note(self.lane, is_out);
+        self.gather.note(self.lane, is_out, began);
     }
 
     /// Sends all calls in one write; the replies, and the ticks between which they were made.
@@ -169,10 +171,10 @@ pub(super) async fn alone(
     let runs = [Run { request, count: 1 }];
     let now = gather.judged_by.as_ref().map(|clock| clock.now());
     let call = call::write(&runs, request.slot, now, gather.slack_millis);
-    let (epoch, sent) = (gather.refusals.epoch(), gather.now());
+    let (epoch, sent, began) = (gather.refusals.epoch(), gather.now(), gather.clock.now());
     let result = gather.run(lane.number(), call, deadline).await;
     let received = gather.now();
-    gather.note(lane, matches!(&result, Err(error) if error.is_outage()));
+    gather.note(lane, matches!(&result, Err(error) if error.is_outage()), began);
     let reply = result.map_err(|error| StoreError::from(&error))?;
     let Ok((judged, mut outcomes)) = call::read(&runs, &reply) else { return garbled() };
     let Some(outcome) = outcomes.pop() else { return garbled() };

@@ -96,7 +96,7 @@ impl FleetLimiterBuilder {
         self
     }
 
-    /// How long a decision may take before it is made without Redis; 20 ms unless set.
+    /// How long a decision may take before it is made without Redis; 100 ms unless set.
     pub fn deadline(mut self, deadline: Duration) -> FleetLimiterBuilder {
         self.deadline = Some(deadline);
         self

@@ -50,7 +50,7 @@ impl FleetShaperBuilder {
         self
     }
 
-    /// How long asking Redis may take; 20 ms unless set.
+    /// How long asking Redis may take; 100 ms unless set.
     pub fn deadline(mut self, deadline: Duration) -> FleetShaperBuilder {
         self.deadline = Some(deadline);
         self
