@@ -55,7 +55,7 @@ local function question(txn)
   if headers_max < count then return nil end
   headers["host"] = { address }
   headers["x-original-method"] = { txn.f:method() }
-  headers["x-original-uri"] = { txn.f:pathq() }
+  headers["x-original-uri"] = { txn.f:pathq() or "*" }
   headers["x-original-host"] = { txn.f:req_hdr("host") or "" }
   headers["x-original-content-length"] = { length(txn) }
   headers["x-forwarded-for"] = { txn.f:src() }

@@ -261,6 +261,7 @@ rules:
         ("x-forwarded-uri", "/login?x"),
         ("x-forwarded-host", "a.example"),
         ("x-forwarded-for", "192.0.2.7"),
+        ("x-original-method", "POST"),
         ("x-original-uri", "/elsewhere"),
     ];
     let passes = http.send("GET", "/v1/forward-auth", &ask, b"").unwrap();
@@ -275,15 +276,64 @@ rules:
     assert_eq!(nginx.header("ratelimit"), None);
 }
 
+/// What a proxy asks about, in either dialect.
+const ASKS: [(&str, &str); 4] = [
+    ("x-forwarded-method", "GET"),
+    ("x-forwarded-uri", "/"),
+    ("x-original-method", "GET"),
+    ("x-original-uri", "/"),
+];
+
+/// A question in the other dialect, or about nothing, is not about `GET /`.
+#[test]
+fn a_proxy_that_does_not_say_what_it_asks_about_is_told_how() {
+    let world = World::new("rules: [{ name: all, match: { path: / }, limit: 9/min }]");
+    let [forwarded, original] = [&ASKS[..2], &ASKS[2..]];
+    for (path, right, wrong, advice) in [
+        ("/v1/forward-auth", forwarded, original, "ask `/v1/auth-request`"),
+        ("/v1/auth-request", original, forwarded, "ask `/v1/forward-auth`"),
+    ] {
+        let twice = [right, &[(right[1].0, "/other")]].concat();
+        for asked in [wrong, &[], &right[..1], &right[1..], &twice] {
+            let mut http = Http::connect(world.http()).unwrap();
+            let told = http.send("GET", path, asked, b"").unwrap();
+            assert_eq!((told.status, told.header("ratelimit")), (400, None), "{asked:?}");
+            assert!(told.text().contains(advice), "{}", told.text());
+        }
+        let told = Http::connect(world.http()).unwrap().send("GET", path, right, b"").unwrap();
+        assert_eq!((told.status, told.header("ratelimit").is_some()), (200, true));
+    }
+}
+
+#[test]
+fn a_request_has_one_host() {
+    let world = World::new(POLICY);
+    let body = "content-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    for (version, hosts, status) in [
+        ("1.1", "host: a\r\n", 200),
+        ("1.1", "", 400),
+        ("1.1", "host: a\r\nhost: b\r\n", 400),
+        ("1.1", "host: a\r\nHost: a\r\n", 400),
+        ("1.0", "", 200),
+        ("1.0", "host: a\r\nhost: b\r\n", 400),
+    ] {
+        for path in ["/v1/check", "/v1/peek"] {
+            let asked = format!("POST {path} HTTP/{version}\r\n{hosts}{body}");
+            let told = Http::connect(world.http()).unwrap().send_bytes(asked.as_bytes()).unwrap();
+            assert_eq!(told.status, status, "{asked}: {}", told.text());
+        }
+    }
+}
+
 /// A proxy lets through what is answered, so the answer is what has to wait.
 #[test]
 fn a_queue_holds_back_behind_proxies() {
     let world = World::new("rules: [{ name: q, limit: 2/s, burst: 9, algorithm: leaky-queue }]");
     for path in ["/v1/forward-auth", "/v1/auth-request"] {
         let mut http = Http::connect(world.http()).unwrap();
-        assert_eq!(http.send("GET", path, &[], b"").unwrap().status, 200);
+        assert_eq!(http.send("GET", path, &ASKS, b"").unwrap().status, 200);
         std::thread::scope(|scope| {
-            let held = scope.spawn(|| http.send("GET", path, &[], b"").unwrap().status);
+            let held = scope.spawn(|| http.send("GET", path, &ASKS, b"").unwrap().status);
             while world.clock.waiting() == 0 {
                 assert!(!held.is_finished(), "it was answered at once");
                 std::thread::yield_now();

@@ -23,6 +23,8 @@ struct Dialect {
     method: &'static str,
     target: &'static str,
     host: &'static str,
+    /// What to do without the first two.
+    advice: &'static str,
     /// How long its body is. Not where proxies pass on whatever header a client sends.
     length: Option<&'static str>,
 }
@@ -38,6 +40,9 @@ pub(super) async fn forwarded(
         method: "x-forwarded-method",
         target: "x-forwarded-uri",
         host: "x-forwarded-host",
+        advice: "send `X-Forwarded-Method` and `X-Forwarded-Uri` once each, as Traefik and Caddy's \
+                 `forward_auth` do; with `X-Original-Method` and `X-Original-URI`, as from nginx, \
+                 ask `/v1/auth-request`",
         length: None,
     };
     decide(desk, head, visitor, &dialect, notes).await
@@ -54,6 +59,8 @@ pub(super) async fn original(
         method: "x-original-method",
         target: "x-original-uri",
         host: "x-original-host",
+        advice: "send `X-Original-Method` and `X-Original-URI` once each, as the files in `deploy` \
+                 do; Traefik and Caddy's `forward_auth` ask `/v1/forward-auth`",
         length: Some("x-original-content-length"),
     };
     decide(desk, head, visitor, &dialect, notes).await
@@ -102,11 +109,16 @@ fn asked_about<'h>(
     dialect: &Dialect,
 ) -> Result<Ask<'h>, Problem> {
     let bytes = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
+    // Nothing is made up: rules for what was really asked would not be for that.
+    let once = |name: &str| {
+        let mut lines = head.headers.get_all(name).iter();
+        let only = lines.next().filter(|_| lines.next().is_none());
+        only.map(HeaderValue::as_bytes).ok_or_else(|| Problem::bad(dialect.advice))
+    };
     let patience = patience(&head.headers)?;
     let mut ask = Ask { ip: Some(visitor.peer), patience, ..Ask::default() };
-    let method = bytes(dialect.method).unwrap_or(head.method.as_str().as_bytes());
-    ask.method = String::from_utf8_lossy(method);
-    ask.set_target(bytes(dialect.target).map_or("/".into(), escaped));
+    ask.method = String::from_utf8_lossy(once(dialect.method)?);
+    ask.set_target(escaped(once(dialect.target)?));
     ask.length = Some(length(head, dialect).unwrap_or_else(|| Length::unsaid(&ask.method)));
     let host = bytes(dialect.host).or_else(|| bytes(HOST.as_str()));
     ask.host = host.map(String::from_utf8_lossy);

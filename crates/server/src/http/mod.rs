@@ -7,6 +7,7 @@ mod body;
 mod check;
 mod field;
 mod forward;
+mod host;
 mod json;
 mod load;
 mod operate;

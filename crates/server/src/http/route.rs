@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
 use super::reply::{self, Problem, Reply};
-use super::{HttpDoor, body, check, forward, load, operate, page, permit};
+use super::{HttpDoor, body, check, forward, host, load, operate, page, permit};
 use crate::auth::{Role, Visitor, bearer};
 use crate::metrics::DoorName;
 use crate::trace::{Ending, Outcome, Traced};
@@ -136,6 +136,7 @@ impl HttpDoor {
     async fn answer(&self, request: Request<Incoming>, visitor: Visitor) -> Result<Reply, Problem> {
         let (head, body) = request.into_parts();
         let route = Route::find(&head.method, head.uri.path())?;
+        host::check(&head)?;
         let said = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
         if route.role() == Some(Role::Admin) {
             page::refuse(&self.desk.guard, &head)?;

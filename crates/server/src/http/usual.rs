@@ -52,10 +52,11 @@ pub(super) fn look(bytes: &[u8]) -> Seen<'_> {
 /// What the fields say, and how long the body is. Nothing if that is anything to think about: what
 /// is said twice, how the body comes, or what becomes of the connection.
 fn read_fields<'b>(fields: &[Header<'b>]) -> Option<(Usual<'b>, usize)> {
-    let (mut usual, mut length) = (Usual::default(), None);
+    let (mut usual, mut length, mut host) = (Usual::default(), None, None);
     for Header { name, value } in fields {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         let place = match name.len() {
+            4 if is("host") => &mut host,
             6 if is("expect") => return None,
             7 if is("upgrade") => return None,
             10 if is("connection") && !value.eq_ignore_ascii_case(b"keep-alive") => return None,
@@ -71,6 +72,7 @@ fn read_fields<'b>(fields: &[Header<'b>]) -> Option<(Usual<'b>, usize)> {
             return None;
         }
     }
+    host?;
     let length = short(length?)?;
     Some((usual, length))
 }
@@ -139,6 +141,7 @@ mod tests {
             "content-length: 2\r\nconnection: upgrade\r\n",
             "content-length: 2\r\ntraceparent: a\r\ntraceparent: a\r\n",
             "content-length: 2\r\n bad: a\r\n",
+            "content-length: 2\r\nhost: b\r\n",
         ] {
             assert_eq!(look(with(fields, "{}").as_bytes()), Seen::Other, "{fields}");
         }
@@ -148,6 +151,7 @@ mod tests {
         {
             assert_eq!(look(usual.replacen(from, to, 1).as_bytes()), Seen::Other, "{to}");
         }
+        assert_eq!(look(usual.replacen("Host: a\r\n", "", 1).as_bytes()), Seen::Other);
         assert_eq!(look(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Seen::Other);
     }
 }

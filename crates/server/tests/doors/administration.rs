@@ -172,6 +172,10 @@ fn proxies_are_answered_whatever_a_browser_sent_to_them() {
             ("origin", "https://shop.example"),
             ("sec-fetch-site", "cross-site"),
             ("content-type", "text/plain"),
+            ("x-forwarded-method", "POST"),
+            ("x-forwarded-uri", "/"),
+            ("x-original-method", "POST"),
+            ("x-original-uri", "/"),
         ];
         assert_eq!(send(&world, ("POST", path, ""), &page).status, 200, "{path}");
     }

@@ -41,8 +41,9 @@ fn an_unknown_key_is_refused_at_every_door() {
     let mut http = Http::connect(world.http()).expect("it listens");
     for path in ["/v1/forward-auth", "/v1/auth-request"] {
         for keys in [&[("x-api-key", "made-up")][..], &[("x-api-key", "abc"), ("x-api-key", "x")]] {
+            let keys = [&crate::ASKS[..], keys].concat();
             for _ in 0..4 {
-                let refused = http.send("GET", path, keys, b"").expect("an answer");
+                let refused = http.send("GET", path, &keys, b"").expect("an answer");
                 assert_eq!(refused.status, 401);
                 let challenge = refused.header("www-authenticate");
                 assert_eq!(challenge, Some("ApiKey header=\"x-api-key\""));
@@ -50,7 +51,8 @@ fn an_unknown_key_is_refused_at_every_door() {
                 assert_eq!(answer(&refused).1["error"], "unknown_api_key");
             }
         }
-        let known = http.send("GET", path, &[("x-api-key", "abc")], b"").expect("an answer");
+        let known = [&crate::ASKS[..], &[("x-api-key", "abc")]].concat();
+        let known = http.send("GET", path, &known, b"").expect("an answer");
         assert_eq!(known.status, 200);
     }
     for (key, verdict) in [("made-up", "never"), ("abc", "deny")] {
@@ -74,7 +76,8 @@ fn a_bearer_is_asked_for_another() {
     let world = World::new(&file.policy("Authorization"));
     let mut http = Http::connect(world.http()).expect("it listens");
     let mut ask = |value: &str| {
-        let sent = http.send("GET", "/v1/forward-auth", &[("authorization", value)], b"");
+        let headers = [&crate::ASKS[..], &[("authorization", value)]].concat();
+        let sent = http.send("GET", "/v1/forward-auth", &headers, b"");
         let told = sent.expect("an answer");
         (told.status, told.header("www-authenticate").map(str::to_owned))
     };

@@ -106,7 +106,7 @@ share:
   - { name: backend, match: { path: /shared }, capacity: 1 in flight, by: ip, wait: 20s }";
     let world = World::new(policy);
     let asked = |path: &str, waits: &[&str]| {
-        let mut headers = vec![("x-original-uri", path)];
+        let mut headers = vec![("x-original-method", "GET"), ("x-original-uri", path)];
         headers.extend(waits.iter().map(|wait| ("x-tidegate-wait", *wait)));
         let mut http = Http::connect(world.http()).expect("it listens");
         http.send("GET", "/v1/auth-request", &headers, b"").expect("an answer")

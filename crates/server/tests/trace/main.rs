@@ -124,7 +124,8 @@ fn a_proxy_asks_in_a_span_of_its_own() {
     let collector = Collector::new(Mood::Takes);
     let world = world(&collector.url(), "0");
     let mut connection = Http::connect(world.http()).expect("it listens");
-    let headers = [("x-forwarded-uri", "/bad"), ("traceparent", SAMPLED)];
+    let said = [("x-forwarded-method", "GET"), ("x-forwarded-uri", "/bad")];
+    let headers = [said[0], said[1], ("traceparent", SAMPLED)];
     let answer = connection.send("GET", "/v1/forward-auth", &headers, b"").expect("an answer");
     let span = &collector.wait_for(1)[0];
     assert_eq!(span.name, "forward-auth");
