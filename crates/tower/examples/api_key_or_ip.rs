@@ -1,4 +1,5 @@
-//! Counts clients by their API key, and those without one by their address.
+//! Counts clients by the API key that was given to them, and everybody else by their address: a
+//! key that is made up is none.
 //!
 //! `curl -i -H 'x-api-key: demo' localhost:8080`
 
@@ -8,12 +9,17 @@ use axum::{Router, routing::get};
 use tidegate_tower::{Gate, TidegateLayer};
 
 /// The policy.
-pub const POLICY: &str = "
+pub const POLICY: &str = concat!(
+    "api_keys: { header: x-api-key, file: '",
+    env!("CARGO_MANIFEST_DIR"),
+    "/examples/keys.yaml' }
 identify:
-  client: [header:x-api-key, ip]
+  client: [api-key, ip]
 rules:
+  - { name: ceiling, key: ip, limit: 1000/min, headers: false }
   - { name: per-client, key: client, limit: 100/min, burst: 5 }
-";
+",
+);
 
 /// The app behind it.
 pub fn app(gate: Gate) -> Router {

@@ -1,6 +1,6 @@
 //! Newcomers may come in bursts, but not all day: two limits, and a request passes both or none.
 //!
-//! `curl -i -H 'x-api-key: demo' localhost:8080`
+//! `curl -i localhost:8080`
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,6 @@ use tidegate_tower::{Gate, TidegateLayer};
 
 /// The policy.
 pub const POLICY: &str = "
-identify:
-  client: [header:x-api-key, ip]
 rules:
   - { name: burst, key: client, limit: 60/min, burst: 20 }
   - name: daily

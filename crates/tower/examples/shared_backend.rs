@@ -1,8 +1,8 @@
 //! A backend that does four things at a time, shared by whoever asks: customers who pay get four
 //! times as much of it, exports wait for everything else, and nobody waits for longer than 2 s.
 //!
-//! `for i in $(seq 50); do curl -s -H 'x-api-key: noisy' localhost:8080/search & done`
-//! `time curl -H 'x-api-key: quiet' localhost:8080/search`
+//! `for i in $(seq 50); do curl -s -H 'x-api-key: demo' localhost:8080/search & done`
+//! `time curl -H 'x-api-key: other' localhost:8080/search`
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,9 +11,12 @@ use axum::{Router, routing::get};
 use tidegate_tower::{Gate, TidegateLayer};
 
 /// The policy.
-pub const POLICY: &str = "
-identify: { client: [header:x-api-key, ip] }
-tiers: { header: x-tier, default: free, names: [free, paid] }
+pub const POLICY: &str = concat!(
+    "api_keys: { header: x-api-key, file: '",
+    env!("CARGO_MANIFEST_DIR"),
+    "/examples/keys.yaml' }
+identify: { client: [api-key, ip] }
+tiers: { default: free, names: [free, paid] }
 share:
   - name: backend
     capacity: 4 in flight
@@ -21,7 +24,8 @@ share:
     weight: { free: 1, paid: 4 }
     class: { low: { path: /export } }
     wait: 2s
-";
+",
+);
 
 /// The app behind it.
 pub fn app(gate: Gate) -> Router {

@@ -63,6 +63,7 @@ fn clients_are_counted_by_key_or_address() {
     passes(&server, "GET /", &[("x-api-key", "demo")], 5);
     passes(&server, "GET /", &[("x-api-key", "other")], 5);
     passes(&server, "GET /", &[], 5);
+    passes(&server, "GET /", &[("x-api-key", "made-up")], 0);
     let refused = server.ask_with("GET /", &[("x-api-key", "demo")]);
     assert_eq!(refused.header("content-type"), Some("application/problem+json"));
     assert_eq!(refused.header("retry-after"), Some("1"));

@@ -132,3 +132,31 @@ fn without_its_keys_a_policy_is_wrong_from_the_start() {
     let error = Gate::from_file(&path).unwrap_err().to_string();
     assert!(error.contains("keys.yaml:1: ") && !error.contains("pro-key"), "{error}");
 }
+
+/// What people begin with.
+#[test]
+fn with_the_policies_that_we_show_made_up_keys_are_one_client() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).expect("it is there");
+    let readme = read("README.md");
+    let (_, policy) = readme.split_once("```yaml\n").expect("a policy");
+    let (policy, _) = policy.split_once("```").expect("its end");
+    for (policy, known) in
+        [(policy, keys()), (&*read("examples/policy.yaml"), read("examples/keys.yaml"))]
+    {
+        let folder = Folder::new();
+        folder.write("keys.yaml", &known);
+        let loaded = tidegate_config::Rules::from_path(&folder.write("policy.yaml", policy));
+        let loaded = loaded.expect("a good policy");
+        assert_eq!(loaded.report.warnings(), 0, "{}", loaded.report);
+        let gate = Gate::builder().rules(loaded.rules).clock(clock()).open();
+        let gate = gate.expect("a gate");
+        let made_up = |number: usize| {
+            let request = with(&format!("made-up-{number}")).with_header("x-tier", "enterprise");
+            usize::from(passes(&gate, &request))
+        };
+        let passed: usize = (0..300).map(made_up).sum();
+        assert!((50..=100).contains(&passed), "{passed} of 300");
+        assert!(passes(&gate, &with("pro-key")) || passes(&gate, &with("demo-shop")));
+    }
+}
