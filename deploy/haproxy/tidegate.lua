@@ -23,6 +23,9 @@ local told = {
   ["x-ratelimit-reset"] = "txn.tidegate_reset",
 }
 
+-- Headers of a refusal that clients are told besides.
+local passed_on = { ["content-type"] = true, ["retry-after"] = true, ["www-authenticate"] = true }
+
 -- What is about the client's connection or body, or is ours to say.
 local left_out = {
   ["connection"] = true, ["content-length"] = true, ["expect"] = true, ["forwarded"] = true,
@@ -33,10 +36,14 @@ local left_out = {
   ["x-tidegate-token"] = true, ["x-tidegate-wait"] = true,
 }
 
--- How long the body is, for rules that count bytes: nobody knows of one that comes in pieces.
+-- How long the body is, for rules that count bytes: nobody knows of one that comes in pieces. Over
+-- HTTP/2, which `bind` takes without being told, one without a length may come in pieces or not be
+-- there: then nothing is said, and a GET or HEAD counts as one without a body.
 local function length(txn)
   if (txn.f:req_hdr("transfer-encoding") or "") ~= "" then return "unknown" end
-  return txn.f:req_hdr("content-length") or "0"
+  local said = txn.f:req_hdr("content-length")
+  if said then return said end
+  return txn.f:req_ver():sub(1, 2) == "1." and "0" or ""
 end
 
 -- The headers of the question; nothing if the request has too many.
@@ -67,7 +74,7 @@ end
 local function refuse(txn, answer)
   local reply = txn:reply { status = answer.status, body = answer.body }
   for name, values in pairs(answer.headers) do
-    if told[name] or name == "retry-after" or name == "content-type" then
+    if told[name] or passed_on[name] then
       reply:add_header(name, values[0])
     end
   end
@@ -81,10 +88,17 @@ local function is_refusal(answer)
     or (answer.status == 503 and answer.headers["retry-after"] ~= nil)
 end
 
+-- Nobody answered: HAProxy says that itself, by one of these.
+local function is_down(answer)
+  return not answer or answer.status == 0
+    or answer.status == 502 or answer.status == 503 or answer.status == 504
+end
+
 core.register_action("tidegate", { "http-req" }, function(txn)
-  local headers = question(txn)
-  if not headers then
-    txn:done(txn:reply { status = 431 })
+  -- HAProxy goes on with a request for which a script has failed.
+  local is_asked, headers = pcall(question, txn)
+  if not is_asked or not headers then
+    txn:done(txn:reply { status = is_asked and 431 or 400 })
     return
   end
   local answer = core.httpclient():get {
@@ -99,7 +113,10 @@ core.register_action("tidegate", { "http-req" }, function(txn)
       local values = answer.headers[name]
       if values then txn:set_var(variable, values[0]) end
     end
-  else
+  elseif is_down(answer) then
     txn:set_var("txn.tidegate_down", true)
+  else
+    -- It answered, and not with a decision: no request may pass by that.
+    txn:done(txn:reply { status = 500 })
   end
 end, 0)

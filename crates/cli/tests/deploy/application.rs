@@ -6,18 +6,23 @@ use std::thread;
 
 /// Answers every request with 200, the method and the target. Ends with the test process.
 pub(crate) fn start() -> u16 {
+    answering(200)
+}
+
+/// The same with another status.
+pub(crate) fn answering(status: u16) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
     let port = listener.local_addr().expect("it is bound").port();
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             // A client that hangs up in the middle is none of our business.
-            thread::spawn(move || serve(stream).unwrap_or_default());
+            thread::spawn(move || serve(stream, status).unwrap_or_default());
         }
     });
     port
 }
 
-fn serve(stream: TcpStream) -> Result<()> {
+fn serve(stream: TcpStream, status: u16) -> Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut writer = stream;
     loop {
@@ -42,7 +47,8 @@ fn serve(stream: TcpStream) -> Result<()> {
         let request = head.first().and_then(|line| line.rsplit_once(' '));
         let (request, _version) = request.unwrap_or_default();
         let body = format!("{REACHED} {request} {sent}");
-        write!(writer, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+        let length = body.len();
+        write!(writer, "HTTP/1.1 {status} So\r\ncontent-length: {length}\r\n\r\n{body}")?;
     }
 }
 

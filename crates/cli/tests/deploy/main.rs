@@ -5,6 +5,7 @@
 mod application;
 mod bytes;
 mod dashboard;
+mod errors;
 mod full;
 mod prometheus;
 mod proxies;

@@ -19,11 +19,16 @@ fn is_there(program: Program) -> Option<()> {
 }
 
 pub(crate) fn nginx(tidegate: &Tidegate) -> Option<Standing> {
+    nginx_asking(tidegate.http)
+}
+
+/// The same with somebody else at the port that it asks.
+pub(crate) fn nginx_asking(port_asked: u16) -> Option<Standing> {
     is_there(Program::Nginx)?;
     let args = ["-p", ".", "-c", "nginx.conf", "-e", "stderr"];
     let nginx = Standing::start(builder(), Program::Nginx, &args, |_, port| {
         let shipped = include_str!("../../../../deploy/nginx/tidegate.conf");
-        let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
+        let text = swap(shipped, "127.0.0.1:8080", &local(port_asked));
         let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
         let text = swap(&text, "listen 8000", &format!("listen {}", local(port)));
         vec![("tidegate.conf", text), ("nginx.conf", NGINX.to_owned())]
@@ -45,11 +50,16 @@ http {
 }";
 
 pub(crate) fn haproxy(tidegate: &Tidegate) -> Option<Standing> {
+    haproxy_asking(tidegate.http)
+}
+
+/// The same with somebody else at the port that it asks.
+pub(crate) fn haproxy_asking(port_asked: u16) -> Option<Standing> {
     is_there(Program::Haproxy)?;
     let args = ["-db", "-f", "haproxy.cfg"];
     let haproxy = Standing::start(builder(), Program::Haproxy, &args, |at, port| {
         let shipped = include_str!("../../../../deploy/haproxy/haproxy.cfg");
-        let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
+        let text = swap(shipped, "127.0.0.1:8080", &local(port_asked));
         let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
         let text = swap(&text, "bind :8000", &format!("bind {}", local(port)));
         let text = swap(&text, "/etc/haproxy", &at.folder().display().to_string());
@@ -60,11 +70,16 @@ pub(crate) fn haproxy(tidegate: &Tidegate) -> Option<Standing> {
 }
 
 pub(crate) fn caddy(tidegate: &Tidegate) -> Option<Standing> {
+    caddy_asking(tidegate.http)
+}
+
+/// The same with somebody else at the port that it asks.
+pub(crate) fn caddy_asking(port_asked: u16) -> Option<Standing> {
     is_there(Program::Caddy)?;
     let args = ["run", "--config", "Caddyfile"];
     let caddy = Standing::start(builder(), Program::Caddy, &args, |_, port| {
         let shipped = include_str!("../../../../deploy/caddy/Caddyfile");
-        let text = swap(shipped, "127.0.0.1:8080", &local(tidegate.http));
+        let text = swap(shipped, "127.0.0.1:8080", &local(port_asked));
         let text = swap(&text, "127.0.0.1:3000", &local(application::start()));
         let text = swap(&text, "\n:8000 ", &format!("\nhttp://{} ", local(port)));
         // Its own interface has a fixed port.
