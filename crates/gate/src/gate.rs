@@ -116,7 +116,7 @@ impl Gate {
             AnyStore::Here(store) => {
                 match self.decide_here(store, generation, request, Patience::Usual) {
                     Ok(admission) => Admitting::Here(admission),
-                    Err(turning) => Admitting::Turning(Box::new(turning)),
+                    Err(turning) => Admitting::Turning(turning),
                 }
             }
         })

@@ -63,7 +63,7 @@ impl Gate {
         generation: &Arc<Lease>,
         request: &dyn Request,
         patience: Patience,
-    ) -> Result<Box<Admission>, Turning> {
+    ) -> Result<Box<Admission>, Box<Turning>> {
         let now = self.0.clock.now();
         let facts = generation.rules.facts(request, now);
         if generation.holds_back

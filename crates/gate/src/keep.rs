@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 use tidegate_core::{Span, Tick};
@@ -27,6 +27,54 @@ struct Keeper {
 
 /// Shows the admission, if there still is one.
 type Reach = dyn Fn(&mut dyn FnMut(&mut Admission)) + Send + Sync;
+
+/// An admission whose request waits, with its permits kept from the moment it is held: the wait may
+/// take longer than a lease.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Nothing once it was taken out.
+    admission: Arc<Mutex<Option<Box<Admission>>>>,
+    keeping: Option<Keeping>,
+}
+
+impl Held {
+    pub(crate) fn new(admission: Box<Admission>) -> Held {
+        let to_keep = admission.to_keep();
+        let admission = Arc::new(Mutex::new(Some(admission)));
+        let waits = Arc::downgrade(&admission);
+        let reach = move |renew: &mut dyn FnMut(&mut Admission)| {
+            if let Some(admission) = waits.upgrade()
+                && let Some(admission) = &mut *lock(&admission)
+            {
+                renew(admission);
+            }
+        };
+        Held { admission, keeping: to_keep.map(|it| it.keep(reach)) }
+    }
+
+    /// Does something with it; nothing once it was taken out.
+    pub(crate) fn with<T>(&self, does: impl FnOnce(&mut Admission) -> T) -> Option<T> {
+        lock(&self.admission).as_deref_mut().map(does)
+    }
+
+    /// Takes it out: from here on, somebody else keeps its permits. Nothing the second time.
+    pub(crate) fn take(&mut self) -> Option<Box<Admission>> {
+        let admission = lock(&self.admission).take();
+        self.keeping = None;
+        admission
+    }
+}
+
+impl Drop for Held {
+    /// Here, and not by whoever renews: what is given back to Redis needs this one's runtime.
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What it takes to keep the permits of an admission.
 #[derive(Debug)]
@@ -84,12 +132,12 @@ impl Keeper {
 
     /// Notes whom to cancel. Where a clock has woken meanwhile, there is a later one.
     fn keep_latest(&self, id: WakeId) {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         *next = (*next).max(Some(id));
     }
 
     fn cancel(&self) {
-        let next = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let next = lock(&self.next).take();
         if let Some(id) = next {
             self.clock.cancel(id);
         }

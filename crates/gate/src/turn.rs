@@ -15,6 +15,7 @@ use tidegate_fair::{Acquire, Ask, Begun, Permit, Refused};
 use crate::admission::{Admission, Reason};
 use crate::answer::Answer;
 use crate::generation::Generation;
+use crate::keep::Held;
 use crate::settle::Settling;
 
 /// What came of a request in a share.
@@ -71,7 +72,7 @@ pub(crate) enum Patience {
 /// A request that waits for its turn.
 #[derive(Debug)]
 pub(crate) struct Turning {
-    admission: Option<Box<Admission>>,
+    held: Held,
     asking: Asking,
     /// What is given back where there was no turn: the answer tells what is left then.
     settling: Option<Box<Settling>>,
@@ -138,21 +139,21 @@ impl Admission {
     pub(crate) fn begun(
         mut self: Box<Admission>,
         (begun, terms): (Begun, Terms),
-    ) -> Result<Box<Admission>, Turning> {
+    ) -> Result<Box<Admission>, Box<Turning>> {
         match begun {
             Begun::Now(outcome) => {
                 // This is so in this process only, where all is given back at once.
                 drop(self.had_turn(terms, outcome));
                 Ok(self)
             }
-            Begun::Later(acquire) => Err(self.turning(Asking { acquire, terms })),
+            Begun::Later(acquire) => Err(Box::new(self.turning(Asking { acquire, terms }))),
         }
     }
 
     /// The decision when the turn has come.
     pub(crate) fn turning(mut self: Box<Admission>, asking: Asking) -> Turning {
         self.is_waiting = true;
-        Turning { admission: Some(self), asking, settling: None }
+        Turning { held: Held::new(self), asking, settling: None }
     }
 
     fn had_turn(&mut self, terms: Terms, outcome: Result<Permit, Refused>) -> Settling {
@@ -305,7 +306,7 @@ fn outcome_of(response: &dyn Response) -> Outcome {
 impl Turning {
     /// For one that does not wait: the queue has refused it, or does so now.
     pub(crate) fn given_up(mut self) -> Box<Admission> {
-        let mut admission = self.admission.take().expect("it has not been polled to its end");
+        let mut admission = self.held.take().expect("it has not been polled to its end");
         let refused = Refused { reason: Why::Expired, retry_after: None };
         drop(admission.had_turn(self.asking.terms, Err(refused)));
         admission
@@ -317,15 +318,15 @@ impl Future for Turning {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Box<Admission>> {
         const DONE: &str = "not polled after it was done";
-        let Turning { admission, asking, settling } = &mut *self;
+        let Turning { held, asking, settling } = &mut *self;
         if settling.is_none() {
             let outcome = ready!(asking.poll(context));
-            let admission = admission.as_mut().expect(DONE);
-            *settling = Some(Box::new(admission.had_turn(asking.terms, outcome)));
+            let had = held.with(|admission| admission.had_turn(asking.terms, outcome));
+            *settling = Some(Box::new(had.expect(DONE)));
         }
         if let Some(settling) = settling {
             ready!(Pin::new(&mut **settling).poll(context));
         }
-        Poll::Ready(admission.take().expect(DONE))
+        Poll::Ready(held.take().expect(DONE))
     }
 }

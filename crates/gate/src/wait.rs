@@ -1,22 +1,33 @@
 //! Holding a request back until its turn, without a timer of any runtime.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_core::{Span, Tick, Verdict};
-use tidegate_store::WakeId;
+use tidegate_store::{Clock, WakeId};
 
 use crate::admission::Admission;
+use crate::keep::Held;
 use crate::settle::Settling;
 
 /// Waits until a request may start. Dropped before that, everything it was charged is given back:
 /// whoever goes away leaves the queue.
 #[must_use = "the request has not been held back until this is awaited"]
 #[derive(Debug)]
-pub struct Start {
-    admission: Option<Admission>,
-    at: Tick,
-    wake: Option<WakeId>,
+pub struct Start(Stage);
+
+#[derive(Debug)]
+enum Stage {
+    /// It need not wait.
+    Now(Box<Admission>),
+    Waiting {
+        held: Held,
+        clock: Arc<dyn Clock>,
+        at: Tick,
+        wake: Option<WakeId>,
+    },
+    Done,
 }
 
 impl Admission {
@@ -30,10 +41,10 @@ impl Admission {
 
     /// Holds the request back for as long as it has to be; at once if it has not.
     pub fn start(mut self) -> Start {
-        let by = self.delay();
-        self.is_waiting = by.is_some();
-        let at = self.now.after(by.unwrap_or(Span::ZERO));
-        Start { admission: Some(self), at, wake: None }
+        let Some(by) = self.delay() else { return Start(Stage::Now(Box::new(self))) };
+        self.is_waiting = true;
+        let (at, clock) = (self.now.after(by), Arc::clone(&self.generation.home.clock));
+        Start(Stage::Waiting { held: Held::new(Box::new(self)), clock, at, wake: None })
     }
 
     /// Gives up a request that would have to wait for longer than its caller does: everything is
@@ -83,25 +94,32 @@ impl Future for Start {
     type Output = Admission;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admission> {
-        let this = &mut *self;
-        let admission = this.admission.as_mut().expect("not polled after it was done");
-        let clock = &admission.generation.home.clock;
-        if let Some(wake) = this.wake.take() {
-            clock.cancel(wake);
+        const DONE: &str = "not polled after it was done";
+        if let Stage::Waiting { clock, at, wake, .. } = &mut self.0 {
+            if let Some(wake) = wake.take() {
+                clock.cancel(wake);
+            }
+            if clock.now() < *at {
+                *wake = Some(clock.wake_at(*at, context.waker().clone()));
+                return Poll::Pending;
+            }
         }
-        if admission.is_waiting && clock.now() < this.at {
-            this.wake = Some(clock.wake_at(this.at, context.waker().clone()));
-            return Poll::Pending;
-        }
+        let mut admission = match std::mem::replace(&mut self.0, Stage::Done) {
+            Stage::Now(admission) => admission,
+            Stage::Waiting { mut held, .. } => held.take().expect(DONE),
+            Stage::Done => panic!("{DONE}"),
+        };
         admission.is_waiting = false;
-        Poll::Ready(this.admission.take().expect("looked at just now"))
+        Poll::Ready(*admission)
     }
 }
 
 impl Drop for Start {
     fn drop(&mut self) {
-        if let (Some(admission), Some(wake)) = (&self.admission, self.wake.take()) {
-            admission.generation.home.clock.cancel(wake);
+        if let Stage::Waiting { clock, wake, .. } = &mut self.0
+            && let Some(wake) = wake.take()
+        {
+            clock.cancel(wake);
         }
     }
 }

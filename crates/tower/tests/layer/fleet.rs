@@ -272,3 +272,31 @@ async fn permits_are_renewed(ahead: Span) {
     drop(future);
     until(async || !is_taken().await).await;
 }
+
+/// One that waits for a turn here has its permit there from the moment it was decided.
+#[tokio::test]
+async fn a_permit_in_redis_does_not_lapse_while_its_request_waits_for_a_turn() {
+    let policy = "
+rules: [{ name: busy, algorithm: concurrency, limit: 1 in flight, match: { path: /work } }]
+share: [{ name: one, capacity: 1 in flight, by: ip, wait: 1h }]";
+    let (_server, gate, clock) = still(policy).await;
+    let mut service = handled(&gate, |_| pending());
+    let mut held = Box::pin(service.call(request("/")));
+    let mut waits = Box::pin(service.call(request("/work")));
+    let look = async || gate.peek(&Sample::new("GET /work")).await;
+    for (future, in_flight, waiting) in [(&mut held, 1, 0), (&mut waits, 1, 1)] {
+        until(async || {
+            poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await;
+            let share = gate.stats().shares.remove(0);
+            (share.in_flight, share.waiting) == (in_flight, waiting)
+        })
+        .await;
+    }
+    for _ in 0..8 {
+        clock.advance(Span::from_secs(31));
+        until(async || Span::from_secs(45) < look().await.decision().reset_after).await;
+        assert!(!look().await.verdict().passes());
+    }
+    drop(waits);
+    until(async || look().await.verdict().passes()).await;
+}
