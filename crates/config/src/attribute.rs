@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::misread::{Misread, quoted};
+use crate::path::Case;
 
 /// Something that a request has, or has not.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -110,6 +111,17 @@ impl Attribute {
                 });
             }
         })
+    }
+
+    /// Whether it is a part of the path.
+    pub(crate) fn is_of_path(&self) -> bool {
+        matches!(self, Attribute::Path | Attribute::Segment(_) | Attribute::Named(_))
+    }
+
+    /// Whether names that it says are told apart by case: what is taken from a path may be in lower
+    /// case by now.
+    pub(crate) fn case(&self) -> Case {
+        if self.is_of_path() { Case::Ignored } else { Case::Kept }
     }
 
     /// Whether its value may be a secret: such a value is never written to a store as it is.

@@ -3,6 +3,7 @@
 use crate::attribute::Attribute;
 use crate::facts::Facts;
 use crate::length::{Length, number};
+use crate::matcher::Certainty;
 use crate::request::Response;
 
 /// A cost.
@@ -71,7 +72,7 @@ impl Cost {
             Measured::Request(attribute) => {
                 let mut dearest = None;
                 for reading in facts.readings() {
-                    reading.has_value(attribute, |value| {
+                    reading.has_value(attribute, Certainty::Perhaps, |value| {
                         dearest = dearest.max(Some(measure.price(Some(value))));
                         false
                     });

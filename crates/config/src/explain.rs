@@ -9,6 +9,7 @@ use crate::excerpt::drawn;
 use crate::facts::{Facts, Part, Parts, Value};
 use crate::key::LastKey;
 use crate::matcher::Condition;
+use crate::path::Case;
 use crate::plan::{Planned, Turn};
 use crate::rule::Rule;
 use crate::rules::Rules;
@@ -63,14 +64,13 @@ impl Rules {
         let mut ended_by: Option<&str> = None;
         let mut explained = Vec::with_capacity(self.list.len());
         for (number, rule) in self.list.iter().enumerate() {
-            let is_sure = rule.matcher.reading(facts).is_some_and(|(_, is_sure)| is_sure);
             let does = match ended_by {
                 Some(by) => Does::IsOutOfReach { by },
                 None => self.does(number, facts, route_cost),
             };
             let applies = matches!(does, Does::Counts(_) | Does::HasNoLimit { .. });
             let ends = matches!(does, Does::Blocks | Does::LetsPass | Does::WantsLength)
-                || (applies && rule.is_last && is_sure);
+                || (applies && rule.is_last && rule.matcher.is_sure(facts));
             if ends && ended_by.is_none() {
                 ended_by = Some(&rule.name);
             }
@@ -125,13 +125,13 @@ impl Rules {
         route_cost: Option<&Cost>,
     ) -> Does<'f> {
         let (rule, mut last) = (&self.list[number], LastKey::default());
-        let Some((facts, is_sure)) = rule.matcher.reading(facts) else {
+        let Some(reading) = rule.matcher.reading(facts) else {
             let why = rule.matcher.why_not(facts).map(|condition| self.why(condition, facts));
             return Does::IsNotForIt { why: why.unwrap_or_default() };
         };
-        match self.turn_by_any(number, facts, route_cost, &mut last) {
-            Turn::Unlimited if !is_sure => {
-                let why = "not every way to read the dots and slashes in its path is".to_owned();
+        match self.turn_by_any(number, reading, route_cost, &mut last) {
+            Turn::Unlimited if !rule.matcher.is_sure(facts) => {
+                let why = "not every way to read its path and headers is".to_owned();
                 Does::IsNotForIt { why }
             }
             Turn::Blocks => Does::Blocks,
@@ -155,7 +155,7 @@ impl Rules {
                 facts.client().map_or("no address".to_owned(), |client| client.to_string())
             }
             Condition::Not(_) => return format!("it wants {condition}"),
-            Condition::Path(_) => drawn(facts.path.as_str().chars()),
+            Condition::Path(_) => drawn(facts.path.text(Case::Kept).chars()),
             Condition::Tier(tiers) => {
                 let names: Vec<&str> = tiers.iter().map(|tier| self.tier_name(*tier)).collect();
                 let (wanted, tier) = (names.join(" or "), self.tier_name(facts.tier()));

@@ -80,15 +80,18 @@ impl<'r, 'a> Facts<'r, 'a> {
                 return Facts { route, ..Facts::by(path, identify, request, now) };
             }
         }
-        let path = Normal::new(request.path());
-        let mut next = None;
-        if path.is_disputed() {
-            for other in path.others(request.path()).into_iter().rev() {
-                let facts = Facts::by(other, identify, request, now);
-                next = Some(Box::new(Facts { is_other: true, next, ..facts }));
-            }
+        let path = Normal::new(request.path(), identify.servers);
+        if !path.is_disputed() {
+            return Facts { route, ..Facts::by(path, identify, request, now) };
         }
-        Facts { next, route, ..Facts::by(path, identify, request, now) }
+        let mut readings = path.readings(request.path(), identify.servers);
+        let first = readings.remove(0);
+        let mut next = None;
+        for other in readings.into_iter().rev() {
+            let facts = Facts::by(other, identify, request, now);
+            next = Some(Box::new(Facts { is_other: true, next, ..facts }));
+        }
+        Facts { next, route, ..Facts::by(first, identify, request, now) }
     }
 
     #[inline]
@@ -116,7 +119,8 @@ impl<'r, 'a> Facts<'r, 'a> {
     /// none has more than four.
     ///
     /// Some applications follow `.` and `..`, and some route by what was sent; some take `%2F` for
-    /// a slash. Rules are for a request if any reading says so, and let it pass only if all do.
+    /// a slash, or cut `;x`. Rules are for a request if any reading says so, and let it pass only
+    /// if all do.
     pub(crate) fn readings(&self) -> impl Iterator<Item = &Facts<'r, 'a>> {
         std::iter::successors(Some(self), |facts| facts.next.as_deref())
     }
@@ -171,8 +175,12 @@ impl<'r, 'a> Facts<'r, 'a> {
     pub(crate) fn tier(&self) -> usize {
         *self.tier.get_or_init(|| {
             let tiers = &self.identify.tiers;
-            let said = tiers.from.iter().find_map(|attribute| self.bytes(attribute, None));
-            said.and_then(|name| tiers.index(&name)).unwrap_or(Tiers::DEFAULT)
+            let said = tiers
+                .from
+                .iter()
+                .find_map(|attribute| Some((attribute, self.bytes(attribute, None)?)));
+            let index = said.and_then(|(attribute, name)| tiers.index(&name, attribute.case()));
+            index.unwrap_or(Tiers::DEFAULT)
         })
     }
 
@@ -242,6 +250,11 @@ impl<'r, 'a> Facts<'r, 'a> {
 /// A host with one spelling: in lower case, and without the dot that may end a full name.
 pub(crate) fn plain_host(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
+/// Whether it asks for what `GET` asks for, without its body.
+pub(crate) fn is_head(method: &str) -> bool {
+    method.eq_ignore_ascii_case("HEAD")
 }
 
 /// A method with one spelling: in upper case, as almost all are sent.

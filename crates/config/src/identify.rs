@@ -3,6 +3,7 @@
 use crate::address::Proxies;
 use crate::api_keys::ApiKeys;
 use crate::attribute::Attribute;
+use crate::path::{Case, Servers};
 use crate::token::Tokens;
 
 /// How the file says to tell clients apart.
@@ -17,6 +18,8 @@ pub(crate) struct Identify {
     /// Where the token is; `Bearer ` in front of it is skipped.
     pub(crate) token_in: Option<Attribute>,
     pub(crate) tiers: Tiers,
+    /// For which servers paths are read.
+    pub(crate) servers: Servers,
 }
 
 impl Identify {
@@ -47,7 +50,10 @@ impl Tiers {
     pub(crate) const DEFAULT: usize = 0;
 
     /// The place of a tier.
-    pub(crate) fn index(&self, name: &[u8]) -> Option<usize> {
-        self.names.iter().position(|known| known.as_bytes() == name)
+    pub(crate) fn index(&self, name: &[u8], case: Case) -> Option<usize> {
+        self.names.iter().position(|known| match case {
+            Case::Ignored => known.as_bytes().eq_ignore_ascii_case(name),
+            Case::Kept => known.as_bytes() == name,
+        })
     }
 }

@@ -32,6 +32,7 @@ mod repeated;
 mod report;
 mod request;
 mod route;
+mod route_cost;
 mod rule;
 mod rules;
 mod scale;

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use ipnet::IpNet;
 
 use crate::attribute::Attribute;
-use crate::facts::{Facts, plain_method};
+use crate::facts::{Facts, is_head};
 use crate::glob::Glob;
-use crate::path::Pattern;
+use crate::path::{Case, Pattern, Servers};
 
 /// Which requests a rule is for: those that meet all conditions of any of its alternatives.
 ///
@@ -39,38 +39,63 @@ pub(crate) enum Condition {
     Value { attribute: Attribute, like: Vec<Glob> },
 }
 
+/// How sure it has to be that a request matches. A client can say things that one application takes
+/// for this and another for that; what it means to ours is not for us to know.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Certainty {
+    /// It may: enough for what restricts.
+    Perhaps,
+    /// It does, whoever looks at it: what exempts wants that.
+    Surely,
+}
+
+impl Certainty {
+    /// How sure it has to be of what must not match.
+    fn of_the_opposite(self) -> Certainty {
+        match self {
+            Certainty::Perhaps => Certainty::Surely,
+            Certainty::Surely => Certainty::Perhaps,
+        }
+    }
+
+    /// Whether letters of a path are the same in upper and lower case.
+    fn case(self, servers: Servers) -> Case {
+        match self {
+            Certainty::Perhaps => Case::compared(servers),
+            Certainty::Surely => Case::Kept,
+        }
+    }
+}
+
 impl Matcher {
     /// For every request.
     pub(crate) fn everything() -> Matcher {
         Matcher { any: vec![All::default()] }
     }
 
-    pub(crate) fn matches(&self, facts: &Facts<'_, '_>) -> bool {
-        self.any.iter().any(|all| all.holds(facts))
+    /// By this reading of its path.
+    pub(crate) fn matches(&self, facts: &Facts<'_, '_>, certainty: Certainty) -> bool {
+        self.any.iter().any(|all| all.holds(facts, certainty))
     }
 
-    /// By which reading of its path a request matches, and whether by every one; see
-    /// [`Facts::readings`].
+    /// Whether a request matches by every reading of its path, and whatever else is in doubt.
+    pub(crate) fn is_sure(&self, facts: &Facts<'_, '_>) -> bool {
+        facts.readings().all(|reading| self.matches(reading, Certainty::Surely))
+    }
+
+    /// By which reading of its path a request may match; see [`Facts::readings`].
     pub(crate) fn reading<'f, 'r, 'a>(
         &self,
         facts: &'f Facts<'r, 'a>,
-    ) -> Option<(&'f Facts<'r, 'a>, bool)> {
-        let (mut first, mut is_sure) = (None, true);
-        for reading in facts.readings() {
-            if self.matches(reading) {
-                first = first.or(Some(reading));
-            } else {
-                is_sure = false;
-            }
-        }
-        first.map(|first| (first, is_sure))
+    ) -> Option<&'f Facts<'r, 'a>> {
+        facts.readings().find(|reading| self.matches(reading, Certainty::Perhaps))
     }
 
     /// The first condition that keeps a request out; of the last alternative, if there are several.
     pub(crate) fn why_not(&self, facts: &Facts<'_, '_>) -> Option<&Condition> {
         let mut why = None;
         for all in &self.any {
-            why = Some(all.conditions.iter().find(|condition| !condition.holds(facts))?);
+            why = Some(all.conditions.iter().find(|it| !it.holds(facts, Certainty::Perhaps))?);
         }
         why
     }
@@ -82,8 +107,9 @@ impl Matcher {
 
     /// What stands in the path where an alternative that matches has `{name}`.
     pub(crate) fn capture<'f>(&self, facts: &'f Facts<'_, '_>, name: &str) -> Option<&'f str> {
-        let matching = self.any.iter().filter(|all| all.holds(facts));
-        matching.flat_map(All::patterns).find_map(|it| it.capture(&facts.path, name))
+        let matching = self.any.iter().filter(|all| all.holds(facts, Certainty::Perhaps));
+        let case = Certainty::Perhaps.case(facts.identify.servers);
+        matching.flat_map(All::patterns).find_map(|it| it.capture(&facts.path, case, name))
     }
 
     /// How many patterns and values it has: what comparing it costs.
@@ -106,14 +132,14 @@ impl Matcher {
 }
 
 impl All {
-    fn holds(&self, facts: &Facts<'_, '_>) -> bool {
-        self.conditions.iter().all(|condition| condition.holds(facts))
+    fn holds(&self, facts: &Facts<'_, '_>, certainty: Certainty) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(facts, certainty))
     }
 
-    /// The same, where the condition at a place is known to hold.
-    pub(crate) fn holds_but(&self, known: usize, facts: &Facts<'_, '_>) -> bool {
+    /// Whether they may hold, where the condition at a place is known to.
+    pub(crate) fn may_hold_but(&self, known: usize, facts: &Facts<'_, '_>) -> bool {
         let mut conditions = self.conditions.iter().enumerate();
-        conditions.all(|(at, condition)| at == known || condition.holds(facts))
+        conditions.all(|(at, it)| at == known || it.holds(facts, Certainty::Perhaps))
     }
 
     fn patterns(&self) -> impl Iterator<Item = &Pattern> {
@@ -131,29 +157,30 @@ impl All {
 }
 
 impl Condition {
-    fn holds(&self, facts: &Facts<'_, '_>) -> bool {
+    fn holds(&self, facts: &Facts<'_, '_>, certainty: Certainty) -> bool {
         match self {
             Condition::Network(networks) => {
                 let inside = |client| networks.iter().any(|network| network.contains(&client));
                 facts.client().is_some_and(inside)
             }
-            Condition::Not(matcher) => !matcher.matches(facts),
-            Condition::Path(patterns) => patterns.iter().any(|it| it.matches(&facts.path)),
+            Condition::Not(matcher) => !matcher.matches(facts, certainty.of_the_opposite()),
+            Condition::Path(patterns) => {
+                let case = certainty.case(facts.identify.servers);
+                patterns.iter().any(|it| it.matches(&facts.path, case))
+            }
             Condition::Tier(tiers) => tiers.contains(&facts.tier()),
             // As below, and shorter: many rules ask for one.
             Condition::Value { attribute: Attribute::Method, like } => {
                 let method = facts.request.method();
-                let is_like = |glob: &Glob| {
-                    if glob.ignores_case() {
-                        glob.matches(method.as_bytes())
-                    } else {
-                        glob.matches(&plain_method(method))
-                    }
+                let is_like = |method: &str| {
+                    !method.is_empty() && like.iter().any(|it| it.matches(method.as_bytes()))
                 };
-                !method.is_empty() && like.iter().any(is_like)
+                is_like(method) || is_head(method) && is_like("GET")
             }
             Condition::Value { attribute, like } => {
-                facts.has_value(attribute, |value| like.iter().any(|glob| glob.matches(value)))
+                facts.has_value(attribute, certainty, |value| {
+                    like.iter().any(|it| it.matches(value))
+                })
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::cost::{Cost, Price};
 use crate::facts::{Facts, Parts};
 use crate::index::RuleNumber;
 use crate::key::{KeySource, LastKey};
+use crate::matcher::Certainty;
 use crate::route::{Chosen, Route};
 use crate::rule::{Action, Quotas, Rule};
 use crate::rules::Rules;
@@ -225,17 +226,17 @@ impl Rules {
                 if last.look_up_plain(steady.source, facts, rule) {
                     limits += usize::from(steady.limits);
                     each(Asks::steady(rule, number, given), last.who());
-                    if rule.is_last {
+                    if rule.is_last && rule.matcher.is_sure(facts) {
                         break;
                     }
                 }
                 continue;
             }
-            let Some((facts, is_sure)) = self.index.reading(candidate, &rule.matcher, facts) else {
+            let Some(reading) = self.index.reading(candidate, &rule.matcher, facts) else {
                 continue;
             };
             chosen = None;
-            match self.turn_by_any(number, facts, route_cost, &mut last) {
+            match self.turn_by_any(number, reading, route_cost, &mut last) {
                 Turn::Charges(asks) => {
                     if !asks.is_shadow {
                         limits += rule.variants()[asks.variant].policies().len();
@@ -246,7 +247,7 @@ impl Rules {
                 // of the rules below as well.
                 Turn::Misses => continue,
                 Turn::NoLimit { .. } => {}
-                Turn::Unlimited if !is_sure => {}
+                Turn::Unlimited if !rule.matcher.is_sure(facts) => {}
                 turn @ (Turn::Blocks | Turn::Unlimited | Turn::WantsLength) => {
                     let wants_length = matches!(turn, Turn::WantsLength);
                     let blocks = wants_length || matches!(turn, Turn::Blocks);
@@ -254,12 +255,13 @@ impl Rules {
                     break;
                 }
             }
-            if rule.is_last && is_sure {
+            if rule.is_last && rule.matcher.is_sure(facts) {
                 break;
             }
         }
         if let (Some(chosen), Route::New { of, hash }) = (chosen, &facts.route)
             && facts.path.is_plain()
+            && !facts.has_others()
         {
             of.learn(*hash, (facts.request.method(), facts.request.path()), &chosen);
         }
@@ -268,7 +270,7 @@ impl Rules {
     }
 
     /// The same as [`Rules::turn`] for a rule that matches by this reading of the path. What it
-    /// misses there, it may find by the next.
+    /// misses there, it may find by the next; and where another gives less, it gives that.
     #[inline(never)]
     pub(crate) fn turn_by_any<'f>(
         &'f self,
@@ -278,9 +280,16 @@ impl Rules {
         last: &mut LastKey<'f>,
     ) -> Turn<'f> {
         let mut turn = self.turn(number, facts, route_cost, last);
+        let rule = &self.list[number];
         for other in facts.others() {
-            if matches!(turn, Turn::Misses) && self.list[number].matcher.matches(other) {
-                turn = self.turn(number, other, route_cost, last);
+            let is_open = matches!(turn, Turn::Misses) || rule.steady.is_none();
+            if !is_open || !rule.matcher.matches(other, Certainty::Perhaps) {
+                continue;
+            }
+            let mut key = LastKey::default();
+            let by_other = self.turn(number, other, route_cost, &mut key);
+            if by_other.gives_less_than(&turn, rule) {
+                (turn, *last) = (by_other, key);
             }
         }
         turn
@@ -328,27 +337,24 @@ impl Rules {
         let cost = price.cells(limit.variants[variant].most_at_once());
         Turn::Charges(Asks { rule, number, variant, cost, is_open, is_shadow })
     }
+}
 
-    /// Which cost counts for the request's route; none if its caller says what it costs.
-    pub fn route_cost(&self, facts: &Facts<'_, '_>) -> Option<usize> {
-        if self.costs.is_empty() || facts.request.cost().is_some() {
-            return None;
-        }
-        let index = &self.costs_index;
-        let first = |facts: &Facts<'_, '_>| {
-            let is_for = |at: &u32| index.confirms(*at, &self.costs[*at as usize].0, facts);
-            index.candidates_by(facts).into_iter().find(is_for).map(|at| at as usize)
+impl Turn<'_> {
+    /// Whether it is the stricter of two turns of one rule.
+    fn gives_less_than(&self, other: &Turn<'_>, rule: &Rule) -> bool {
+        let rank = |turn: &Turn<'_>| match turn {
+            Turn::Blocks | Turn::WantsLength => 0,
+            Turn::Charges(asks) => 1 + u8::from(asks.is_shadow),
+            Turn::NoLimit { .. } | Turn::Unlimited => 3,
+            Turn::Misses => 4,
         };
-        if !facts.has_others() {
-            return first(facts);
+        match (self, other) {
+            (Turn::Charges(this), Turn::Charges(other)) if this.is_shadow == other.is_shadow => {
+                let variants = rule.variants();
+                variants[this.variant].is_tighter_than(&variants[other.variant])
+            }
+            _ => rank(self) < rank(other),
         }
-        // By whichever reading is dearest. One without a cost costs one cell, so that no reading
-        // that is free makes it free.
-        let cost = |at: &Option<usize>| {
-            let said = at.map(|at| self.costs[at].1.at_request(facts));
-            (said.unwrap_or(Price::Cells(1)), at.is_some())
-        };
-        facts.readings().map(first).max_by_key(cost).flatten()
     }
 }
 

@@ -120,10 +120,11 @@ impl Share {
     }
 
     fn class(&self, facts: &Facts<'_, '_>) -> Class {
-        let found = self
-            .classes
-            .iter()
-            .find(|(_, matcher)| matcher.reading(facts).is_some_and(|(_, is_sure)| is_sure));
+        // What serves a request later may be for it; what serves it sooner has to be.
+        let found = self.classes.iter().find(|(class, matcher)| match class {
+            Class::Low => matcher.reading(facts).is_some(),
+            _ => matcher.is_sure(facts),
+        });
         found.map_or(Class::Normal, |(class, _)| *class)
     }
 }

@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 
 use crate::attribute::Attribute;
-use crate::facts::{Facts, Part, Parts, VALUE_BYTES_MAX, Value, plain_host, plain_method};
-use crate::matcher::Matcher;
+use crate::facts::{Facts, Part, Parts, VALUE_BYTES_MAX, Value, is_head, plain_host, plain_method};
+use crate::matcher::{Certainty, Matcher};
+use crate::path::Case;
 use crate::repeated::{self, Values};
 use crate::token::Claims;
 
@@ -49,11 +50,13 @@ impl Facts<'_, '_> {
         values.is_some_and(|values| repeated::are_torn(&values))
     }
 
-    /// Whether a value of an attribute is as it should be. Of several, one is enough: whoever sends
-    /// another beside it should not get around a match.
+    /// Whether a value of an attribute is as it should be. Of several, perhaps if one is: whoever
+    /// sends another beside it should not get around a match. And surely if all are: nor should it
+    /// be let through by one.
     pub(crate) fn has_value(
         &self,
         attribute: &Attribute,
+        certainty: Certainty,
         mut fits: impl FnMut(&[u8]) -> bool,
     ) -> bool {
         match self.repeated(attribute) {
@@ -61,7 +64,16 @@ impl Facts<'_, '_> {
                 // Each is asked about once, however often it was sent.
                 values.sort_unstable();
                 values.dedup();
-                values.iter().any(|value| !value.is_empty() && fits(value))
+                match certainty {
+                    Certainty::Perhaps => values.iter().any(|it| !it.is_empty() && fits(it)),
+                    Certainty::Surely => {
+                        !values.is_empty() && values.iter().all(|it| !it.is_empty() && fits(it))
+                    }
+                }
+            }
+            // A match that says `GET` is for what asks for that without its body, too.
+            None if *attribute == Attribute::Method && is_head(self.request.method()) => {
+                fits(b"HEAD") || fits(b"GET")
             }
             None => self.value(attribute, None).is_some_and(|value| fits(&value)),
         }
@@ -98,8 +110,10 @@ impl Facts<'_, '_> {
             Attribute::Given(name) => request.attribute(name)?.as_bytes().into(),
             Attribute::Host => plain_host(request.host()).into_bytes().into(),
             Attribute::Method => plain_method(request.method()),
-            Attribute::Path => self.path.as_str().as_bytes().into(),
-            Attribute::Segment(number) => self.path.segments().nth(number - 1)?.as_bytes().into(),
+            Attribute::Path => self.path.text(Case::Ignored).as_bytes().into(),
+            Attribute::Segment(number) => {
+                self.path.segments(Case::Ignored).nth(number - 1)?.as_bytes().into()
+            }
             Attribute::Named(name) => within?.capture(self, name)?.as_bytes().to_vec().into(),
             Attribute::Tier => {
                 self.identify.tiers.names.get(self.tier())?.as_bytes().to_vec().into()

@@ -8,6 +8,7 @@ use crate::api_keys::{ApiKeys, KeyFile, Owner};
 use crate::attribute::{Attribute, TIER_OF_KEY, header_name};
 use crate::identify::Identify;
 use crate::lint::Lint;
+use crate::path::Case;
 use crate::problem::shortened;
 use crate::read::Fields;
 use crate::source::{Format, Node};
@@ -80,7 +81,7 @@ impl Reading<'_> {
             return;
         }
         let is_unknown = |owner: &&Owner| {
-            owner.tier().is_some_and(|tier| self.tiers.index(tier.as_bytes()).is_none())
+            owner.tier().is_some_and(|tier| self.tiers.index(tier.as_bytes(), Case::Kept).is_none())
         };
         let mut unknown = keys.owners().iter().filter(is_unknown);
         let Some(first) = unknown.next() else { return };

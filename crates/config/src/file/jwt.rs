@@ -3,16 +3,43 @@
 use tidegate_core::Span as Time;
 
 use super::Reading;
-use super::tables::JWT;
+use super::tables::{DURATION, NAMES};
 use crate::attribute::Attribute;
 use crate::lint::Lint;
 use crate::quantity;
-use crate::read::Fields;
+use crate::read::{Fields, Table, Takes, table_fields};
 use crate::source::Node;
 use crate::token::{KeySource, TokenSettings, Tokens};
 
 /// The fewest bytes of a secret that nobody guesses: as many as HS256 gives.
 const SECRET_BYTES_MIN: usize = 32;
+
+/// Where a token may be.
+const TOKEN_PLACE: Takes = Takes::Form {
+    like: &["header:authorization", "cookie:token"],
+    pattern: "^(header|cookie):.+$",
+};
+
+pub(super) static JWT: Table = Table {
+    what: "`jwt`",
+    about: "How tokens are checked before their claims are believed.",
+    fields: table_fields! {
+        "in": TOKEN_PLACE, "Where the token is: `header:authorization` unless said.";
+        "secret_env": Takes::Text,
+            "The environment variable that holds the secret of HS256, HS384 and HS512.";
+        "secret_file": Takes::Text, "The file that holds that secret.";
+        "key_file": NAMES, "PEM files with public keys: RSA, EC or Ed25519.";
+        "jwks_file": Takes::Text, "A file with a JSON Web Key Set.";
+        "issuer": NAMES, "Whose tokens are believed.";
+        "audience": NAMES, "For whom tokens have to be.";
+        "leeway": DURATION, "How far clocks may be apart; 30s unless said.";
+        "allow_without_expiry": Takes::Flag, "Whether a token that never expires is believed.";
+        "dangerously_trust_unverified": Takes::Flag,
+            "Believes every claim without looking at a signature. Only behind something that has \
+             checked it: otherwise everybody is whoever they say.";
+    },
+    required: &[],
+};
 
 impl Reading<'_> {
     pub(super) fn read_jwt(&mut self, node: &Node) -> (Option<Tokens>, Option<Attribute>) {

@@ -10,6 +10,7 @@ mod matching;
 mod measures;
 mod outcome;
 mod overrides;
+mod paths;
 mod rule;
 mod share;
 mod tables;
@@ -24,6 +25,7 @@ use crate::index::Index;
 use crate::key::find_sources;
 use crate::lint::{Allowed, Lint};
 use crate::misread::quoted;
+use crate::path::Servers;
 use crate::problem::{Problems, Span};
 use crate::read::Fields;
 use crate::route::ByRoute;
@@ -55,6 +57,7 @@ pub(crate) struct Reading<'o> {
     /// Of what.
     made_of: Vec<Vec<crate::identify::Alternative>>,
     proxies: Proxies,
+    servers: Servers,
     defaults: Defaults,
     /// The names of rules, and where each stands.
     names: HashMap<Box<str>, Span>,
@@ -93,6 +96,7 @@ impl<'o> Reading<'o> {
             sizes: Vec::new(),
             made_of: Vec::new(),
             proxies: Proxies::default(),
+            servers: Servers::default(),
             defaults: Defaults { without_store: None, nodes: 1 },
             names: HashMap::new(),
             needs_response: Vec::new(),
@@ -118,9 +122,10 @@ impl<'o> Reading<'o> {
             first
         };
         let [identify, keys, jwt, tiers] = ["identify", "api_keys", "jwt", "tiers"].map(&mut once);
-        let [headers, fallback, on_store_error, nodes] =
-            ["headers", "fallback_header", "on_store_error", "nodes"].map(&mut once);
+        let [paths, headers, fallback, on_store_error, nodes] =
+            ["paths", "headers", "fallback_header", "on_store_error", "nodes"].map(&mut once);
         rules.name = once("name").and_then(|node| self.read_policy_name(node));
+        self.servers = paths.map_or(Servers::Any, |node| self.read_servers(node));
         self.read_defaults(on_store_error, nodes);
         rules.headers = headers.map_or(Headers::Both, |node| self.read_headers(node));
         rules.fallback = fallback.map_or(FallbackHeader::None, |node| self.read_fallback(node));
@@ -142,9 +147,11 @@ impl<'o> Reading<'o> {
         find_sources(&mut rules.list, &rules.identify);
         self.warn_of_tiers(&rules.identify);
         rules.identify.tiers = std::mem::take(&mut self.tiers);
-        rules.index = Index::new(rules.list.iter().map(|rule| &rule.matcher));
+        rules.identify.servers = self.servers;
+        rules.index = Index::new(rules.list.iter().map(|rule| &rule.matcher), self.servers);
         rules.by_route = ByRoute::of(&rules.list).filter(|_| rules.costs.is_empty());
-        rules.costs_index = Index::new(rules.costs.iter().map(|(matcher, _)| matcher));
+        let matchers = rules.costs.iter().map(|(matcher, _)| matcher);
+        rules.costs_index = Index::new(matchers, self.servers);
         rules
     }
 

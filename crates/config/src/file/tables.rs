@@ -4,10 +4,12 @@
 
 use tidegate_core::Kind;
 
+use super::jwt::JWT;
+use super::paths::PATHS;
 use crate::lint::Lint;
 use crate::read::{Table, Takes, table_fields};
 
-const NAMES: Takes = Takes::OneOrMore(&Takes::Text);
+pub(super) const NAMES: Takes = Takes::OneOrMore(&Takes::Text);
 const SCALARS: Takes = Takes::OneOrMore(&Takes::Scalar);
 const VALUES: Takes = Takes::Map(&SCALARS);
 
@@ -33,12 +35,6 @@ const ATTRIBUTE: Takes = Takes::Form {
     ],
     pattern: "",
 };
-/// Where a token may be.
-const TOKEN_PLACE: Takes = Takes::Form {
-    like: &["header:authorization", "cookie:token"],
-    pattern: "^(header|cookie):.+$",
-};
-
 /// Names of warnings.
 const LINTS: Takes = Takes::OneOrMore(&Takes::OneOf(Lint::NAMES));
 
@@ -61,7 +57,8 @@ const LIMIT: Takes = Takes::Form {
 const COUNT: Takes = Takes::Count { min: 1, max: u32::MAX as u64 };
 /// A number that may be shortened.
 const CELLS: Takes = Takes::Either(&[COUNT, Takes::Form { like: &["10k", "10_000"], pattern: "" }]);
-const DURATION: Takes = Takes::Form { like: &["250ms", "30s", "5min", "2h"], pattern: "" };
+pub(super) const DURATION: Takes =
+    Takes::Form { like: &["250ms", "30s", "5min", "2h"], pattern: "" };
 const SHARE: Takes = Takes::Form { like: &["10%", "0.5%"], pattern: "" };
 
 /// The core's algorithms by name: one that is added there is accepted here.
@@ -106,6 +103,7 @@ pub(crate) static FILE: Table = Table {
         "share": Takes::List(&Takes::Table(&SHARING)),
             "What tenants share by weight. What the rules let pass waits for its turn; the first \
              that matches counts.";
+        "paths": Takes::Table(&PATHS), "How paths are read that servers read in different ways.";
         "headers": Takes::OneOf(&HEADERS), "Which headers tell clients about their limits.";
         "fallback_header": Takes::OneOf(&FALLBACK),
             "What responses say in `x-ratelimit-fallback` of a decision that was made while Redis \
@@ -153,27 +151,6 @@ pub(super) static API_KEYS: Table = Table {
              without a key, which is the usual; `refuse` answers 401.";
     },
     required: &["header", "file"],
-};
-
-pub(super) static JWT: Table = Table {
-    what: "`jwt`",
-    about: "How tokens are checked before their claims are believed.",
-    fields: table_fields! {
-        "in": TOKEN_PLACE, "Where the token is: `header:authorization` unless said.";
-        "secret_env": Takes::Text,
-            "The environment variable that holds the secret of HS256, HS384 and HS512.";
-        "secret_file": Takes::Text, "The file that holds that secret.";
-        "key_file": NAMES, "PEM files with public keys: RSA, EC or Ed25519.";
-        "jwks_file": Takes::Text, "A file with a JSON Web Key Set.";
-        "issuer": NAMES, "Whose tokens are believed.";
-        "audience": NAMES, "For whom tokens have to be.";
-        "leeway": DURATION, "How far clocks may be apart; 30s unless said.";
-        "allow_without_expiry": Takes::Flag, "Whether a token that never expires is believed.";
-        "dangerously_trust_unverified": Takes::Flag,
-            "Believes every claim without looking at a signature. Only behind something that has \
-             checked it: otherwise everybody is whoever they say.";
-    },
-    required: &[],
 };
 
 pub(super) static TIERS: Table = Table {

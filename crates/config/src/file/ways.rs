@@ -8,7 +8,7 @@ use super::Reading;
 use super::identify::PARTS_MAX;
 use crate::attribute::Attribute;
 use crate::facts::{FINGERPRINT, plain_host, plain_method};
-use crate::path::Normal;
+use crate::path::{Case, Normal, Servers, key_spelling};
 use crate::repeated::{has_scheme, plain_cookie, plain_scheme};
 
 /// Single attributes that a key may be made of, in order.
@@ -105,7 +105,10 @@ impl Reading<'_> {
             Attribute::Header(name) if has_scheme(name) => text(&plain_scheme(value.as_bytes())),
             Attribute::Host => plain_host(value),
             Attribute::Method => text(&plain_method(value)),
-            Attribute::Path => Normal::new(value).as_str().to_owned(),
+            Attribute::Path => Normal::new(value, self.servers).text(Case::Ignored).to_owned(),
+            Attribute::Named(_) | Attribute::Segment(_) if self.servers == Servers::Any => {
+                key_spelling(value)
+            }
             _ => value.to_owned(),
         })
     }

@@ -15,8 +15,8 @@ use smallvec::SmallVec;
 use self::trie::Trie;
 use crate::attribute::Attribute;
 use crate::facts::Facts;
-use crate::matcher::{All, Condition, Matcher};
-use crate::path::Pattern;
+use crate::matcher::{All, Certainty, Condition, Matcher};
+use crate::path::{Case, Pattern, Servers};
 
 /// The place of a rule in the order in which rules are read.
 pub(crate) type RuleNumber = u32;
@@ -37,6 +37,7 @@ pub(crate) struct Index {
     tiers: HashMap<usize, Vec<RuleNumber>, RandomState>,
     /// By rule.
     open: Vec<Open>,
+    servers: Servers,
 }
 
 /// What is still to be asked of a rule that was found.
@@ -59,14 +60,17 @@ enum Place<'m> {
 }
 
 impl Index {
-    pub(crate) fn new<'m>(matchers: impl Iterator<Item = &'m Matcher> + Clone) -> Index {
+    pub(crate) fn new<'m>(
+        matchers: impl Iterator<Item = &'m Matcher> + Clone,
+        servers: Servers,
+    ) -> Index {
         let mut counts: HashMap<Place<'m>, usize, RandomState> = HashMap::default();
         let all = |matcher: &'m Matcher| matcher.any.iter();
         for place in matchers.clone().flat_map(all).flat_map(|all| &all.conditions).flat_map(places)
         {
             *counts.entry(place).or_default() += 1;
         }
-        let mut index = Index::default();
+        let mut index = Index { servers, ..Index::default() };
         for (rule, matcher) in (0..).zip(matchers) {
             let mut open = Open::All;
             for all in &matcher.any {
@@ -79,7 +83,7 @@ impl Index {
         index
     }
 
-    /// Whether a rule that was found is for the request.
+    /// Whether a rule that was found may be for the request.
     #[inline]
     pub(crate) fn confirms(
         &self,
@@ -89,25 +93,25 @@ impl Index {
     ) -> bool {
         match (self.open[rule as usize], &matcher.any[..]) {
             (Open::Nothing, _) => true,
-            (Open::AllBut(proved), [only]) => only.holds_but(proved, facts),
-            _ => matcher.matches(facts),
+            (Open::AllBut(proved), [only]) => only.may_hold_but(proved, facts),
+            _ => matcher.matches(facts, Certainty::Perhaps),
         }
     }
 
-    /// By which reading of its path a rule that was found is for the request, and whether by every
-    /// one; see [`Facts::readings`].
+    /// By which reading of its path a rule that was found may be for the request; see
+    /// [`Facts::readings`].
     #[inline]
     pub(crate) fn reading<'f, 'r, 'a>(
         &self,
         rule: RuleNumber,
         matcher: &Matcher,
         facts: &'f Facts<'r, 'a>,
-    ) -> Option<(&'f Facts<'r, 'a>, bool)> {
+    ) -> Option<&'f Facts<'r, 'a>> {
         if facts.has_others() {
             // It may have been found by another reading than this one, which proves nothing here.
             return matcher.reading(facts);
         }
-        self.confirms(rule, matcher, facts).then_some((facts, true))
+        self.confirms(rule, matcher, facts).then_some(facts)
     }
 
     /// Puts an alternative where it will be found. Says which of its conditions is proved then, by
@@ -134,8 +138,9 @@ impl Index {
                 None
             }
             Some((_, at, Condition::Path(patterns))) => {
+                let case = Case::compared(self.servers);
                 for pattern in patterns {
-                    self.paths.put(pattern, rule);
+                    self.paths.put(pattern, case, rule);
                 }
                 patterns.iter().all(trie::is_proved).then_some(at)
             }
@@ -178,7 +183,7 @@ impl Index {
         put(&self.always, &mut found);
         self.paths.find(&facts.path, &mut found);
         for (attribute, rules) in &self.values {
-            facts.has_value(attribute, |value| {
+            facts.has_value(attribute, Certainty::Perhaps, |value| {
                 let rules = if ignores_case(attribute) {
                     // In place: most are as short as `GET`.
                     let mut lower: SmallVec<[u8; 64]> = SmallVec::from_slice(value);

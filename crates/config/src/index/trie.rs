@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldhash::quality::RandomState;
 
 use super::{Candidates, RuleNumber, put};
-use crate::path::{Normal, Pattern, Segment, Segments};
+use crate::path::{Case, Normal, Pattern, Segment, Segments};
 
 /// A tree of segments.
 #[derive(Debug)]
@@ -81,9 +81,9 @@ impl Default for Trie {
 }
 
 impl Trie {
-    pub(super) fn put(&mut self, pattern: &Pattern, rule: RuleNumber) {
+    pub(super) fn put(&mut self, pattern: &Pattern, case: Case, rule: RuleNumber) {
         let mut at = 0;
-        for segment in pattern.segments() {
+        for segment in pattern.segments(case) {
             at = match segment {
                 Segment::Any => {
                     self.nodes[at].below.push(rule);
@@ -122,7 +122,8 @@ impl Trie {
     /// Adds the rules whose path is like this one.
     #[inline]
     pub(super) fn find(&self, path: &Normal<'_>, found: &mut Candidates) {
-        self.find_below(0, path.segments(), found);
+        // To a strict server no path has another case than its own.
+        self.find_below(0, path.segments(Case::Ignored), found);
     }
 
     /// Adds those below a node. It goes no deeper than the patterns do, and looks at each node
@@ -146,7 +147,7 @@ impl Trie {
 
 /// Whether a pattern begins with `**`, so that every path leads to it.
 pub(super) fn is_for_everything(pattern: &Pattern) -> bool {
-    matches!(pattern.segments(), [Segment::Any, ..])
+    matches!(pattern.segments(Case::Kept), [Segment::Any, ..])
 }
 
 /// Whether only paths that the pattern matches lead to it.
@@ -155,7 +156,7 @@ pub(super) fn is_proved(pattern: &Pattern) -> bool {
         Segment::Literal(_) | Segment::One | Segment::Named(_) => true,
         Segment::Parts(_) | Segment::Any => false,
     };
-    match pattern.segments() {
+    match pattern.segments(Case::Kept) {
         [before @ .., Segment::Any] => before.iter().all(is_plain),
         all => all.iter().all(is_plain),
     }

@@ -4,11 +4,14 @@
 //! stands between two `**` at the first place that fits: no path makes the match go back and forth.
 
 mod normal;
+mod spelled;
 
 use std::fmt;
 
 use self::normal::decoded;
-pub(crate) use self::normal::{Normal, Segments};
+pub(crate) use self::normal::{Case, Normal, Segments, Servers};
+use self::spelled::folded;
+pub(crate) use self::spelled::key_spelling;
 use crate::misread::{Misread, quoted};
 
 /// The most segments of a pattern.
@@ -24,6 +27,8 @@ pub(crate) struct Pattern {
     /// As it was typed, but for a slash at its end.
     text: String,
     segments: Vec<Segment>,
+    /// The same in lower case, where that is another.
+    folded: Option<Vec<Segment>>,
 }
 
 /// What stands between two slashes of a pattern.
@@ -68,11 +73,16 @@ impl Pattern {
                 return wrong("names two segments alike", "give each segment a name of its own");
             }
         }
-        Ok(Pattern { text: format!("/{path}"), segments })
+        let folded = segments.iter().map(Segment::folded).collect();
+        let folded = Some(folded).filter(|folded| *folded != segments);
+        Ok(Pattern { text: format!("/{path}"), segments, folded })
     }
 
-    pub(crate) fn segments(&self) -> &[Segment] {
-        &self.segments
+    pub(crate) fn segments(&self, case: Case) -> &[Segment] {
+        match (&self.folded, case) {
+            (Some(folded), Case::Ignored) => folded,
+            _ => &self.segments,
+        }
     }
 
     /// The names of its segments.
@@ -80,14 +90,19 @@ impl Pattern {
         self.segments.iter().filter_map(Segment::name)
     }
 
-    pub(crate) fn matches(&self, path: &Normal<'_>) -> bool {
-        self.walk(path, |_, _| {})
+    pub(crate) fn matches(&self, path: &Normal<'_>, case: Case) -> bool {
+        self.walk(path, case, |_, _| {})
     }
 
     /// What stands at `{name}` in a path that matches.
-    pub(crate) fn capture<'n>(&self, path: &'n Normal<'_>, name: &str) -> Option<&'n str> {
+    pub(crate) fn capture<'n>(
+        &self,
+        path: &'n Normal<'_>,
+        case: Case,
+        name: &str,
+    ) -> Option<&'n str> {
         let mut found = None;
-        let matches = self.walk(path, |segment, part| {
+        let matches = self.walk(path, case, |segment, part| {
             if segment.name() == Some(name) {
                 found = Some(part);
             }
@@ -101,9 +116,14 @@ impl Pattern {
     }
 
     /// Whether `path` matches. `meet` is told which segment of it met which of the pattern.
-    fn walk<'n>(&self, path: &'n Normal<'_>, mut meet: impl FnMut(&Segment, &'n str)) -> bool {
-        let mut path = path.segments();
-        let mut groups = self.segments.split(|segment| *segment == Segment::Any);
+    fn walk<'n>(
+        &self,
+        path: &'n Normal<'_>,
+        case: Case,
+        mut meet: impl FnMut(&Segment, &'n str),
+    ) -> bool {
+        let mut path = path.segments(case);
+        let mut groups = self.segments(case).split(|segment| *segment == Segment::Any);
         let head = groups.next().unwrap_or(&[]);
         let tail = groups.next_back();
         let between = groups.next().unwrap_or(&[]);
@@ -181,6 +201,16 @@ impl Segment {
         }
     }
 
+    /// The same in lower case.
+    fn folded(&self) -> Segment {
+        let fold = |text: &String| folded(text).unwrap_or_else(|| text.clone());
+        match self {
+            Segment::Literal(literal) => Segment::Literal(fold(literal)),
+            Segment::Parts(parts) => Segment::Parts(parts.iter().map(fold).collect()),
+            Segment::One | Segment::Named(_) | Segment::Any => self.clone(),
+        }
+    }
+
     /// The name of a named segment.
     fn name(&self) -> Option<&str> {
         if let Segment::Named(name) = self { Some(name) } else { None }
@@ -227,5 +257,7 @@ impl fmt::Display for Pattern {
     }
 }
 
+#[cfg(test)]
+mod readings;
 #[cfg(test)]
 mod tests;

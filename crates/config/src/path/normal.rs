@@ -4,19 +4,50 @@
 //! mean something in a path, and decoding them would make two different paths the same. A `%` that
 //! starts nothing is a `%25`. So making plain what is plain changes nothing.
 //!
-//! Not everybody agrees on what `..` and `%2F` mean. A path that has one of them has other readings
-//! beside the plain one.
+//! Not everybody agrees on what `..`, `%2F`, `;`, `\` and the end of a name mean, nor on upper and
+//! lower case. A path that has one of them has other readings beside the plain one.
 
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
+
+use super::spelled::{cut, folded, is_odd};
 
 /// A path with one spelling: it starts with `/`, no segment is empty, `.` or `..`, and it ends in
 /// `/` only if that is all.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Normal<'a> {
     path: Cow<'a, str>,
+    /// The same in lower case, where that is another text and there are servers to which it is not.
+    folded: Option<Box<str>>,
     is_disputed: bool,
+}
+
+/// For which servers a path is read.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Servers {
+    /// Any that are common.
+    #[default]
+    Any,
+    /// One that tells upper from lower case, and takes `;`, `\` and blanks for letters.
+    Strict,
+}
+
+/// Whether letters are the same in upper and lower case.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Case {
+    Ignored,
+    Kept,
+}
+
+impl Case {
+    /// How rules are compared that may be for a request.
+    pub(crate) fn compared(servers: Servers) -> Case {
+        match servers {
+            Servers::Any => Case::Ignored,
+            Servers::Strict => Case::Kept,
+        }
+    }
 }
 
 impl<'a> Normal<'a> {
@@ -24,62 +55,90 @@ impl<'a> Normal<'a> {
     ///
     /// All of it, however long: since `/x/../x/../search` can be of any length, a bound would be a
     /// way around rules. The work grows with its length only, and doors bound that.
-    pub(crate) fn new(path: &'a str) -> Normal<'a> {
+    pub(crate) fn new(path: &'a str, servers: Servers) -> Normal<'a> {
         let segments = path.strip_prefix('/');
-        if segments.is_some_and(|segments| segments.is_empty() || is_plain(segments)) {
-            return Normal { path: Cow::Borrowed(path), is_disputed: false };
+        if segments.is_some_and(|segments| segments.is_empty() || is_usual(segments, servers)) {
+            return Normal::known(path);
         }
         let decoded = decoded(path);
         let plain = resolved(&decoded, Dots::Followed);
+        let is_disputed = has_dots(&decoded)
+            || decoded.contains(SLASH)
+            || servers == Servers::Any && is_odd(&decoded);
         let path = if plain == path { Cow::Borrowed(path) } else { Cow::Owned(plain) };
-        Normal { path, is_disputed: has_dots(&decoded) || decoded.contains(SLASH) }
+        Normal { is_disputed, ..Normal::of(path, servers) }
     }
 
     /// A path that is known to be plain.
     pub(crate) fn known(path: &'a str) -> Normal<'a> {
-        Normal { path: Cow::Borrowed(path), is_disputed: false }
+        Normal { path: Cow::Borrowed(path), folded: None, is_disputed: false }
     }
 
-    /// Whether it is what was sent.
+    fn of(path: Cow<'a, str>, servers: Servers) -> Normal<'a> {
+        let folded = (servers == Servers::Any).then(|| folded(&path)).flatten();
+        Normal { path, folded: folded.map(String::into), is_disputed: false }
+    }
+
+    /// Whether it is what was sent, and all that it can be taken for.
     pub(crate) fn is_plain(&self) -> bool {
-        matches!(self.path, Cow::Borrowed(_)) && !self.is_disputed
+        matches!(self.path, Cow::Borrowed(_)) && !self.is_disputed && self.folded.is_none()
     }
 
-    /// Whether it led through `.`, `..` or `%2F`, which applications read in one way or another.
+    /// Whether it has something that applications read in one way or another, beside case.
     pub(crate) fn is_disputed(&self) -> bool {
         self.is_disputed
     }
 
-    /// What else applications take `sent` for, of which this is the plain reading: at most three
-    /// other paths.
+    /// What applications take `sent` for, of which this is the plain reading: at most four paths.
     ///
-    /// First with each `%2F` taken for a slash before dots are followed, as proxies do that decode
-    /// a path and send it on. Then with `.` and `..` as names like others, as they are for
-    /// applications that do not know better. Last with both: decoded, and nothing followed.
+    /// First without parameters (`;x`) and what is cut from the ends of names, and with backslashes
+    /// as slashes: keys are taken from that, so that what can be added at will is no new key. Then
+    /// the plain one. Then as the first, with each `%2F` taken for a slash before, as proxies do
+    /// that decode a path and send it on. Last decoded, with nothing cut, and with `.` and `..` as
+    /// names like others, as they are for applications that do not know better.
+    ///
+    /// For a strict server: the plain one, the same with `%2F` as slashes, and both with `.` and
+    /// `..` as names.
     #[cold]
-    pub(crate) fn others(&self, sent: &str) -> SmallVec<[Normal<'static>; 3]> {
+    pub(crate) fn readings(self, sent: &str, servers: Servers) -> SmallVec<[Normal<'a>; 4]> {
         let decoded = decoded(sent);
         let slashes = decoded.replace(SLASH, "/");
-        let mut others: SmallVec<[Normal<'static>; 3]> = SmallVec::new();
-        for (text, dots) in
-            [(&*slashes, Dots::Followed), (&*decoded, Dots::Kept), (&*slashes, Dots::Kept)]
-        {
-            let path = resolved(text, dots);
-            if path != *self.path && others.iter().all(|other| *other.path != *path) {
-                others.push(Normal { path: Cow::Owned(path), is_disputed: false });
+        let of = |path: String| Normal::of(Cow::Owned(path), servers);
+        let all = match servers {
+            Servers::Any => [
+                of(resolved(&cut(&decoded), Dots::Followed)),
+                self,
+                of(resolved(&cut(&slashes), Dots::Followed)),
+                of(resolved(&slashes, Dots::Kept)),
+            ],
+            Servers::Strict => [
+                self,
+                of(resolved(&slashes, Dots::Followed)),
+                of(resolved(&decoded, Dots::Kept)),
+                of(resolved(&slashes, Dots::Kept)),
+            ],
+        };
+        let mut readings: SmallVec<[Normal<'a>; 4]> = SmallVec::new();
+        for path in all {
+            if readings.iter().all(|other| other.path != path.path) {
+                readings.push(path);
             }
         }
-        others
+        readings
     }
 
     /// The whole of it.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.path
+    pub(crate) fn text(&self, case: Case) -> &str {
+        match (&self.folded, case) {
+            (Some(folded), Case::Ignored) => folded,
+            _ => &self.path,
+        }
     }
 
     /// What stands between the slashes; nothing in `/`.
-    pub(crate) fn segments(&self) -> Segments<'_> {
-        let path = self.path.strip_prefix('/').unwrap_or(&self.path);
+    pub(crate) fn segments(&self, case: Case) -> Segments<'_> {
+        let text = self.text(case);
+        let path = text.strip_prefix('/').unwrap_or(text);
         Segments { rest: (!path.is_empty()).then_some(path) }
     }
 }
@@ -131,22 +190,37 @@ fn has_dots(decoded: &str) -> bool {
     decoded.split('/').any(is_dots)
 }
 
-fn is_dots(segment: &str) -> bool {
+pub(super) fn is_dots(segment: &str) -> bool {
     matches!(segment, "." | "..")
 }
 
-/// Whether nothing in it is odd. All requests come by here, so each byte is looked at once, and
-/// segments only where one begins like an odd one.
-fn is_plain(segments: &str) -> bool {
+/// Whether it can be read in one way only, and is what was sent. All requests come by here, so each
+/// byte is looked at once, and segments only where one begins like an odd one.
+fn is_usual(segments: &str, servers: Servers) -> bool {
     let mut before = b'/';
     for byte in segments.bytes() {
-        if byte == b'%' || before == b'/' && matches!(byte, b'/' | b'.') {
-            return has_no_odd(segments);
+        let is_odd = match servers {
+            Servers::Any => MAY_BE_ODD[usize::from(byte)] || before == b'.' && byte == b'/',
+            Servers::Strict => byte == b'%',
+        };
+        if is_odd || before == b'/' && matches!(byte, b'/' | b'.') {
+            return servers == Servers::Strict && has_no_odd(segments);
         }
         before = byte;
     }
-    before != b'/'
+    before != b'/' && (before != b'.' || servers == Servers::Strict)
 }
+
+/// Bytes that may be another spelling of something: all but lower case, digits and most signs.
+const MAY_BE_ODD: [bool; 256] = {
+    let mut odd = [true; 256];
+    let mut byte = b'!';
+    while byte <= b'~' {
+        odd[byte as usize] = byte.is_ascii_uppercase() || matches!(byte, b'%' | b';' | b'\\');
+        byte += 1;
+    }
+    odd
+};
 
 #[cold]
 fn has_no_odd(segments: &str) -> bool {

@@ -3,6 +3,10 @@
 use super::*;
 use crate::chance::Chance;
 
+fn strict(path: &str) -> Normal<'_> {
+    Normal::new(path, Servers::Strict)
+}
+
 fn pattern(text: &str) -> Pattern {
     Pattern::parse(text).unwrap()
 }
@@ -11,10 +15,10 @@ fn pattern(text: &str) -> Pattern {
 fn check(text: &str, paths: &[&str], others: &[&str]) {
     let pattern = pattern(text);
     for path in paths {
-        assert!(pattern.matches(&Normal::new(path)), "{text} {path}");
+        assert!(pattern.matches(&strict(path), Case::Kept), "{text} {path}");
     }
     for path in others {
-        assert!(!pattern.matches(&Normal::new(path)), "{text} {path}");
+        assert!(!pattern.matches(&strict(path), Case::Kept), "{text} {path}");
     }
 }
 
@@ -112,63 +116,42 @@ fn a_plain_path_has_one_spelling() {
         ("/..a/.b/...", "/..a/.b/..."),
         ("/%é", "/%25é"),
     ] {
-        assert_eq!(Normal::new(path).as_str(), expected, "{path}");
+        assert_eq!(strict(path).text(Case::Kept), expected, "{path}");
     }
 }
 
 #[test]
 fn a_plain_path_is_borrowed() {
     for path in ["/", "/a", "/a/b.c/.d", "/a%2Fb", "/é"] {
-        let normal = Normal::new(path);
-        assert_eq!(normal.as_str().as_ptr(), path.as_ptr(), "{path}");
-        assert_eq!(normal.as_str(), path);
+        let normal = strict(path);
+        assert_eq!(normal.text(Case::Kept).as_ptr(), path.as_ptr(), "{path}");
+        assert_eq!(normal.text(Case::Kept), path);
     }
-    assert_eq!(Normal::new("/").segments().count(), 0);
-    assert_eq!(Normal::new("/a//b").segments().rev().collect::<Vec<_>>(), ["b", "a"]);
-}
-
-#[test]
-fn a_path_has_at_most_three_other_readings() {
-    for (path, others) in [
-        ("/a/b", &[][..]),
-        ("/a%20b//c", &[]),
-        ("/a%252Fb", &[]),
-        ("/a/../b", &["/a/../b"]),
-        ("/a%2Fb", &["/a/b"]),
-        ("/%2f", &["/"]),
-        ("/a%2F..%2fb/", &["/b", "/a/../b"]),
-        ("/a/./b%2F..", &["/a", "/a/./b%2F..", "/a/./b/.."]),
-        ("/%252F%2F%25", &["/%252F/%25"]),
-        // Those that are the same are one.
-        ("/a%2F../..", &["/a%2F../..", "/a/../.."]),
-        ("/a%2Fb/../..", &["/a%2Fb/../..", "/a/b/../.."]),
-    ] {
-        let normal = Normal::new(path);
-        let found = normal.others(path);
-        let found: Vec<&str> = found.iter().map(Normal::as_str).collect();
-        assert_eq!(found, others, "{path}");
-        assert!(normal.is_disputed() || others.is_empty(), "{path}");
-    }
-    // Nothing is looked for in what nobody disputes.
-    for path in ["/", "/a", "//a/%20", "/%252F", "/%2", "/..a/%2e%2e%2e"] {
-        assert!(!Normal::new(path).is_disputed(), "{path}");
-    }
+    assert_eq!(strict("/").segments(Case::Kept).count(), 0);
+    assert_eq!(strict("/a//b").segments(Case::Kept).rev().collect::<Vec<_>>(), ["b", "a"]);
 }
 
 #[test]
 fn making_plain_twice_changes_nothing() {
-    let pieces = ["/", ".", "%", "%2", "%2F", "%2e", "%25", "a", "%c3", "%a9", "%E2%82", "é", "25"];
+    let pieces = [
+        "/", ".", ";", "\\", "A", " ", "%00", "%", "%2", "%2F", "%2e", "%25", "a", "%c3", "%a9",
+        "%E2%82", "é", "25",
+    ];
     let mut chance = Chance::of(2);
     for _ in 0..200_000 {
         let length = chance.below(9);
         let path: String = (0..length).map(|_| *chance.pick(&pieces)).collect();
-        let once = Normal::new(&path);
-        assert_eq!(Normal::new(once.as_str()).as_str(), once.as_str(), "{path}");
-        assert!(once.as_str().starts_with('/'), "{path}");
-        assert!(once.segments().all(|part| !matches!(part, "" | "." | "..")), "{path}");
-        let others = once.others(&path);
-        assert!(others.len() <= 3 && others.iter().all(|it| it.as_str() != once.as_str()));
-        assert!(others.is_empty() || once.is_disputed(), "{path}");
+        let once = strict(&path);
+        assert_eq!(strict(once.text(Case::Kept)).text(Case::Kept), once.text(Case::Kept), "{path}");
+        assert!(once.text(Case::Kept).starts_with('/'), "{path}");
+        assert!(once.segments(Case::Kept).all(|part| !matches!(part, "" | "." | "..")), "{path}");
+        for servers in [Servers::Any, Servers::Strict] {
+            let normal = Normal::new(&path, servers);
+            let is_disputed = normal.is_disputed();
+            let readings = normal.clone().readings(&path, servers);
+            assert!(readings.contains(&normal) || is_disputed, "{path}");
+            assert!(readings.len() <= 4 && (is_disputed || readings.len() == 1), "{path}");
+        }
     }
 }
 
@@ -185,7 +168,11 @@ fn named_segments_are_captured() {
         ("/{a}/x", "/1/y", "a", None),
         ("/{a}", "/a%2Fb", "a", Some("a%2Fb")),
     ] {
-        assert_eq!(pattern(text).capture(&Normal::new(path), name), expected, "{text} {path}");
+        assert_eq!(
+            pattern(text).capture(&strict(path), Case::Kept, name),
+            expected,
+            "{text} {path}"
+        );
     }
 }
 
@@ -301,13 +288,18 @@ fn patterns_match_what_the_naive_matcher_matches() {
     let mut matched = 0;
     for _ in 0..300_000 {
         let (pattern, path) = (any_pattern(&mut chance), any_path(&mut chance));
-        let path = Normal::new(&path);
-        let parts: Vec<&str> = path.segments().collect();
-        let expected = naive(pattern.segments(), &parts);
-        assert_eq!(pattern.matches(&path), expected, "{pattern} {}", path.as_str());
-        let captured = pattern.capture(&path, "n").is_some();
-        let has_name = pattern.segments().iter().any(|segment| segment.name().is_some());
-        assert_eq!(captured, expected && has_name, "{pattern} {}", path.as_str());
+        let path = strict(&path);
+        let parts: Vec<&str> = path.segments(Case::Kept).collect();
+        let expected = naive(pattern.segments(Case::Kept), &parts);
+        assert_eq!(
+            pattern.matches(&path, Case::Kept),
+            expected,
+            "{pattern} {}",
+            path.text(Case::Kept)
+        );
+        let captured = pattern.capture(&path, Case::Kept, "n").is_some();
+        let has_name = pattern.segments(Case::Kept).iter().any(|segment| segment.name().is_some());
+        assert_eq!(captured, expected && has_name, "{pattern} {}", path.text(Case::Kept));
         matched += usize::from(expected);
     }
     assert!(10_000 < matched);
@@ -325,9 +317,9 @@ fn a_covering_pattern_matches_at_least_as_much() {
         covered += 1;
         for _ in 0..40 {
             let path = any_path(&mut chance);
-            let path = Normal::new(&path);
-            let holds = !other.matches(&path) || one.matches(&path);
-            assert!(holds, "{one} {other} {}", path.as_str());
+            let path = strict(&path);
+            let holds = !other.matches(&path, Case::Kept) || one.matches(&path, Case::Kept);
+            assert!(holds, "{one} {other} {}", path.text(Case::Kept));
         }
     }
     assert!(5_000 < covered);
@@ -337,7 +329,7 @@ fn a_covering_pattern_matches_at_least_as_much() {
 fn the_worst_path_takes_no_longer_than_its_length_allows() {
     let pattern = pattern("/**/a/a/a/a/a/a/a/a/a/*a*a*a*b/**/c");
     let path = "/a".repeat(30_000);
-    assert!(!pattern.matches(&Normal::new(&path)));
+    assert!(!pattern.matches(&strict(&path), Case::Kept));
     let one = Pattern::parse(&format!("/{}b", "*a".repeat(400))).unwrap();
-    assert!(!one.matches(&Normal::new(&format!("/{}", "a".repeat(60_000)))));
+    assert!(!one.matches(&strict(&format!("/{}", "a".repeat(60_000))), Case::Kept));
 }

@@ -8,6 +8,7 @@ mod laws;
 mod messages;
 mod model;
 mod overrides;
+mod readings;
 mod reference;
 mod robust;
 mod routes;

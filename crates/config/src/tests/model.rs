@@ -14,7 +14,7 @@ use crate::request::Sample;
 pub(super) struct Ask {
     pub(super) method: &'static str,
     pub(super) host: &'static str,
-    pub(super) segments: Vec<&'static str>,
+    pub(super) segments: Vec<String>,
     pub(super) tier: &'static str,
     pub(super) peer: Ipv4Addr,
     pub(super) headers: Vec<(&'static str, &'static str)>,
@@ -50,17 +50,43 @@ pub(super) struct Ruled {
     pub(super) priority: u64,
 }
 
-const METHODS: [&str; 6] = ["GET", "get", "POST", "Post", "DELETE", "PURGE"];
-const METHODS_WANTED: [&str; 7] = ["GET", "get", "Post", "DELETE", "P*", "*", "PURGE"];
+const METHODS: [&str; 8] = ["GET", "get", "POST", "Post", "DELETE", "PURGE", "HEAD", "head"];
+const METHODS_WANTED: [&str; 9] =
+    ["GET", "get", "Post", "DELETE", "P*", "*", "PURGE", "HEAD", "*E*"];
 const HOSTS: [&str; 6] =
     ["api.example.com", "API.Example.com", "www.example.com", "example.com", "b.test", ""];
 const HOSTS_WANTED: [&str; 6] =
     ["api.example.com", "Api.EXAMPLE.com", "*.example.com", "example.com", "b.*", "*"];
 const SEGMENTS: [&str; 7] = ["a", "b", "v1", "xa", "by", "axb", "aab"];
 /// Segments that applications read in several ways.
-const SEGMENTS_ODD: [&str; 9] =
-    [".", "..", "a%2Fb", "%2fa", "b%2F", "..%2Fa", "v1%2f..", "a%2F..%2f..%2Fb", "b%252Fa"];
-const SEGMENTS_WANTED: [&str; 10] = ["a", "b", "v1", "a", "b", "*", "{id}", "**", "x*", "a*b"];
+const SEGMENTS_ODD: [&str; 24] = [
+    ".",
+    "..",
+    "a%2Fb",
+    "%2fa",
+    "b%2F",
+    "..%2Fa",
+    "v1%2f..",
+    "a%2F..%2f..%2Fb",
+    "b%252Fa",
+    "A",
+    "V1",
+    "Axb",
+    "a;x",
+    "..;b",
+    ";%2Fb",
+    "b%2Fa;x",
+    "a\\b",
+    "..%5Cb",
+    "v1.",
+    "a%20",
+    "b%00a",
+    "a%20;.",
+    "..%20",
+    "a%2E",
+];
+const SEGMENTS_WANTED: [&str; 13] =
+    ["a", "b", "v1", "a", "b", "*", "{id}", "**", "x*", "a*b", "B", "A*", "V1"];
 pub(super) const TIERS: [&str; 3] = ["free", "pro", "max"];
 const TIERS_SAID: [&str; 6] = ["free", "pro", "max", "PRO", "unheard-of", ""];
 const HEADERS: [&str; 3] = ["x-app", "user-agent", "x-beta"];
@@ -84,7 +110,7 @@ impl Ask {
         Ask {
             method: chance.pick::<&str>(&METHODS),
             host: chance.pick::<&str>(&HOSTS),
-            segments: some(chance, &SEGMENTS, 4),
+            segments: some(chance, &SEGMENTS, 4).into_iter().map(str::to_owned).collect(),
             tier: chance.pick::<&str>(&TIERS_SAID),
             peer: Ipv4Addr::new(10, 0, third, fourth),
             headers,
@@ -96,26 +122,72 @@ impl Ask {
         let mut ask = Ask::any(chance);
         for segment in &mut ask.segments {
             if chance.below(3) == 0 {
-                *segment = chance.pick::<&str>(&SEGMENTS_ODD);
+                *segment = (*chance.pick(&SEGMENTS_ODD)).to_owned();
             }
+        }
+        if chance.below(2) == 0 {
+            ask.headers.push((*chance.pick(&HEADERS), *chance.pick(&VALUES)));
         }
         ask
     }
 
-    /// The same by each way to read its path: dots followed, dots as names, and `%2F` as slashes.
+    /// The same by each way to read its path: cut, as it is, decoded and cut, and decoded with dots
+    /// as names.
     fn readings(&self) -> [Ask; 4] {
-        let parts = self.segments.iter().flat_map(|it| it.split("%2F"));
-        let parts = parts.flat_map(|it| it.split("%2f")).filter(|it| !it.is_empty());
-        let parts: Vec<_> = parts.collect();
-        let sent = self.segments.clone();
-        let all = [followed(sent.clone()), sent, followed(parts.clone()), parts];
+        let mut sent = self.segments.join("/");
+        for (escape, letter) in
+            [("%2f", "%2F"), ("%5C", "\\"), ("%20", " "), ("%00", "\0"), ("%2E", ".")]
+        {
+            sent = sent.replace(escape, letter);
+        }
+        let names = |text: &str| -> Vec<String> {
+            text.split('/').filter(|it| !it.is_empty()).map(str::to_owned).collect()
+        };
+        let slashes = sent.replace("%2F", "/");
+        let (short, long) = (cut(&sent), cut(&slashes));
+        let all = [
+            followed(names(&short)),
+            followed(names(&sent)),
+            followed(names(&long)),
+            names(&slashes),
+        ];
         all.map(|segments| Ask { segments, ..self.clone() })
     }
 
-    /// What it costs by its route, which is what the dearest reading does.
+    /// The same as servers read it, where that has one reading itself: each path in lower
+    /// case as well unless case matters, and of each header one line.
+    pub(super) fn plain_readings(&self, has_case: bool) -> Vec<Ask> {
+        let usual = |ask: &Ask| {
+            let is_usual = |letter: char| letter.is_ascii_alphanumeric();
+            ask.segments.iter().all(|it| it.chars().all(is_usual))
+        };
+        let lower = |ask: Ask| {
+            let lower = |name: &String| if has_case { name.clone() } else { name.to_lowercase() };
+            [Ask { segments: ask.segments.iter().map(lower).collect(), ..ask.clone() }, ask]
+        };
+        let one_line = |ask: Ask| {
+            let [mut first, mut last] = [ask.headers.clone(), ask.headers.clone()];
+            last.reverse();
+            for lines in [&mut first, &mut last] {
+                lines.sort_by_key(|(name, _)| *name);
+                lines.dedup_by_key(|(name, _)| *name);
+            }
+            [first, last].map(|headers| Ask { headers, ..ask.clone() })
+        };
+        let readings = self.readings().into_iter().filter(usual);
+        readings.flat_map(lower).flat_map(one_line).collect()
+    }
+
+    /// What it costs by its route, which is what the dearest reading does: of all costs that may be
+    /// the first for it.
     pub(super) fn cost(&self, costs: &[(Want, u32)]) -> u32 {
-        let first = |ask: &Ask| costs.iter().find(|(want, _)| want.holds(ask)).map_or(1, |it| it.1);
-        self.readings().iter().map(first).max().unwrap()
+        let by = |ask: &Ask| {
+            let sure = costs.iter().position(|(want, _)| want.holds(ask, true));
+            let may = costs[..sure.map_or(costs.len(), |at| at + 1)].iter();
+            let may = may.filter(|(want, _)| want.holds(ask, false)).map(|it| it.1);
+            may.chain(sure.is_none().then_some(1)).max().unwrap()
+        };
+        self.readings().iter().map(by).max().unwrap()
     }
 
     pub(super) fn sample(&self) -> Sample {
@@ -175,7 +247,8 @@ impl Want {
             && self.not.is_empty()
     }
 
-    pub(super) fn holds(&self, ask: &Ask) -> bool {
+    /// Whether it surely does, or otherwise whether it may.
+    pub(super) fn holds(&self, ask: &Ask, sure: bool) -> bool {
         let lower = |text: &str| text.to_ascii_lowercase();
         let like = |wanted: &[&str], value: &str, fold: bool| {
             let fits = |it: &&str| {
@@ -193,16 +266,28 @@ impl Want {
             network.to_bits() >> shift == ask.peer.to_bits() >> shift
         };
         let has = |(name, wanted): &(&str, Vec<&str>)| {
-            let mut values = ask.headers.iter().filter(|(other, _)| other == name);
-            values.next().is_some_and(|(_, value)| like(wanted, value, false))
+            let values = ask.headers.iter().filter(|(other, _)| other == name);
+            let fits: Vec<bool> = values.map(|(_, value)| like(wanted, value, false)).collect();
+            fits.contains(&true) && !(sure && fits.contains(&false))
         };
-        (self.method.is_empty() || like(&self.method, ask.method, true))
+        let is_path = |wanted: &Vec<&str>| {
+            let fold = |text: &str| if sure { text.to_owned() } else { lower(text) };
+            let [wanted, path]: [Vec<String>; 2] = [
+                wanted.iter().map(|it| fold(it)).collect(),
+                ask.segments.iter().map(|it| fold(it)).collect(),
+            ];
+            walk(&wanted, &path)
+        };
+        let is_head = lower(ask.method) == "head";
+        (self.method.is_empty()
+            || like(&self.method, ask.method, true)
+            || is_head && like(&self.method, "GET", true))
             && (self.host.is_empty() || like(&self.host, ask.host, true))
-            && (self.path.is_empty() || self.path.iter().any(|it| walk(it, &ask.segments)))
+            && (self.path.is_empty() || self.path.iter().any(is_path))
             && (self.tier.is_empty() || self.tier.contains(&ask.tier_taken()))
             && (self.ip.is_empty() || self.ip.iter().any(inside))
             && self.header.iter().all(has)
-            && !self.not.iter().any(|want| want.holds(ask))
+            && !self.not.iter().any(|want| want.holds(ask, !sure))
     }
 
     pub(super) fn json(&self) -> Value {
@@ -245,12 +330,13 @@ impl Ruled {
     }
 
     pub(super) fn matches(&self, ask: &Ask) -> bool {
-        self.any.is_empty() || self.any.iter().any(|want| want.holds(ask))
+        self.any.is_empty() || self.any.iter().any(|want| want.holds(ask, false))
     }
 
     /// Whether it is for a request by every way to read it.
-    fn is_sure_of(&self, ask: &Ask) -> bool {
-        ask.readings().iter().all(|ask| self.matches(ask))
+    pub(super) fn is_sure_of(&self, ask: &Ask) -> bool {
+        let is_sure = |ask: &Ask| self.any.iter().any(|want| want.holds(ask, true));
+        self.any.is_empty() || ask.readings().iter().all(is_sure)
     }
 
     pub(super) fn json(&self) -> Value {
@@ -304,16 +390,28 @@ fn path(chance: &mut Chance) -> Vec<&'static str> {
 }
 
 /// A path without dots: each leads to where it says.
-fn followed(path: Vec<&'static str>) -> Vec<&'static str> {
+fn followed(path: Vec<String>) -> Vec<String> {
     let mut reached = Vec::new();
     for segment in path {
-        match segment {
+        match &*segment {
             "." => {}
             ".." => drop(reached.pop()),
-            name => reached.push(name),
+            _ => reached.push(segment),
         }
     }
     reached
+}
+
+/// What some servers leave of a path.
+fn cut(path: &str) -> String {
+    let path = path.split('\0').next().unwrap().replace('\\', "/");
+    let name = |name: &str| {
+        let name = name.split(';').next().unwrap().trim_end();
+        let is_dots = name.chars().all(|letter| ". ".contains(letter));
+        let bare = name.trim_end_matches(['.', ' ']);
+        if is_dots { name.to_owned() } else { bare.to_owned() }
+    };
+    path.split('/').map(name).collect::<Vec<_>>().join("/")
 }
 
 /// `*` is any run of bytes.
@@ -328,12 +426,12 @@ fn glob(wanted: &[u8], value: &[u8]) -> bool {
 }
 
 /// `**` is any number of segments, `{id}` any one.
-fn walk(pattern: &[&str], path: &[&str]) -> bool {
+fn walk(pattern: &[String], path: &[String]) -> bool {
     match (pattern.split_first(), path.split_first()) {
         (None, None) => true,
-        (Some((&"**", rest)), _) if walk(rest, path) => true,
-        (Some((&"**", _)), Some((_, path))) => walk(pattern, path),
-        (Some((&"{id}", rest)), Some((_, path))) => walk(rest, path),
+        (Some((any, rest)), _) if any == "**" && walk(rest, path) => true,
+        (Some((any, _)), Some((_, path))) if any == "**" => walk(pattern, path),
+        (Some((one, rest)), Some((_, path))) if one == "{id}" => walk(rest, path),
         (Some((one, rest)), Some((part, path))) => {
             glob(one.as_bytes(), part.as_bytes()) && walk(rest, path)
         }

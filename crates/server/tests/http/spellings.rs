@@ -28,3 +28,33 @@ fn a_spelling_is_no_bucket_of_its_own() {
         |at| json!({ "headers": { "authorization": tokens[at % tokens.len()] } }),
     );
 }
+
+/// Also where a proxy hands on what the client sent: none of it is an error, or another path.
+#[test]
+fn a_path_that_some_servers_read_otherwise_has_the_limit_of_both() {
+    let policy = "
+rules:
+  - { name: health, match: { path: /health }, unlimited: true }
+  - { name: login, match: { path: /login, method: GET }, limit: 2/min }
+";
+    for path in [
+        "/LOGIN",
+        "/login;x",
+        "/x/..;/login",
+        "/login%20",
+        "/login ",
+        "/login%00",
+        "/login\\",
+        "/HEALTH;x/../login",
+    ] {
+        let world = World::new(policy);
+        let told: Vec<Value> = ["GET", "HEAD", "GET", "HEAD"]
+            .iter()
+            .map(|method| {
+                let body = json!({ "method": method, "path": path });
+                world.post("/v1/check", &body.to_string()).1["verdict"].clone()
+            })
+            .collect();
+        assert_eq!(told, ["allow", "allow", "deny", "deny"], "{path}");
+    }
+}

@@ -13,6 +13,7 @@ mod handlers;
 mod headers;
 mod permits;
 mod plain_hyper;
+mod readings;
 mod refusals;
 mod sharing;
 mod spellings;
