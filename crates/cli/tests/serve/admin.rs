@@ -23,6 +23,8 @@ fn admin(socket: &str, args: &[&str]) -> Result<Value, String> {
 #[test]
 fn a_server_is_administered_over_its_socket() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cli-admin");
+    // A server that was killed has left its socket behind.
+    let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     let socket = folder.join("a.sock");
     let socket = socket.to_str().unwrap();
