@@ -93,6 +93,11 @@ impl Rules {
         self.identify.api_keys.as_ref().map(ApiKeys::challenge)
     }
 
+    /// Whether an address is that of a proxy which tells truly for whom it asks.
+    pub fn trusts(&self, address: std::net::IpAddr) -> bool {
+        self.identify.proxies.trusts(address)
+    }
+
     /// Which headers tell clients about their limits.
     pub fn headers(&self) -> Headers {
         self.headers

@@ -30,6 +30,7 @@ mod gate;
 mod generation;
 mod headers;
 mod here;
+mod holds;
 mod keep;
 mod kept;
 mod later;

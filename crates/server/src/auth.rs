@@ -11,6 +11,7 @@ use std::path::Path;
 use ring::digest::{SHA256, digest};
 use subtle::ConstantTimeEq as _;
 
+use crate::caller::Caller;
 use crate::desk::Id;
 use crate::limits;
 
@@ -25,7 +26,15 @@ pub enum Role {
 
 /// The tokens that are known, each with what it is good for.
 #[derive(Default)]
-pub struct Tokens(Vec<([u8; 32], Role)>);
+pub struct Tokens(Vec<Token>);
+
+/// A token, by its digest.
+struct Token {
+    digest: [u8; 32],
+    role: Role,
+    /// Where it stands in its file.
+    line: u32,
+}
 
 /// How somebody came in.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +44,15 @@ pub(crate) struct Visitor {
     /// What the connection itself proves: by a client certificate, or since it is on the
     /// administrators' socket.
     pub(crate) certified: Option<Role>,
+    /// The beginning of that certificate's digest, if it is one.
+    pub(crate) certificate: Option<u64>,
+}
+
+/// A visitor, and the token that it shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    pub(crate) visitor: Visitor,
+    pub(crate) token: Option<&'a [u8]>,
 }
 
 /// Decides who may do what.
@@ -61,7 +79,7 @@ impl Tokens {
     /// Reads lines such as `admin 4Yp0…` or `check 9hTz…`; empty ones and `#` comments are skipped.
     pub fn from_text(text: &str) -> Result<Tokens, TokenError> {
         let mut tokens = Vec::new();
-        for (line, number) in text.lines().zip(1..) {
+        for (line, number) in text.lines().zip(1_u32..) {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -77,7 +95,7 @@ impl Tokens {
             if token.len() < limits::TOKEN_BYTES_MIN {
                 return Err(wrong(Wrong::Short));
             }
-            tokens.push((fingerprint(token.as_bytes()), role));
+            tokens.push(Token { digest: fingerprint(token.as_bytes()), role, line: number });
         }
         if limits::TOKENS_MAX < tokens.len() {
             return Err(TokenError::TooMany);
@@ -95,13 +113,14 @@ impl Tokens {
         Tokens::from_text(&String::from_utf8_lossy(&text))
     }
 
-    /// What a token is good for. All are looked at, whichever it is.
-    fn role(&self, token: &[u8]) -> Option<Role> {
+    /// The token that is shown. All are looked at, whichever it is.
+    fn find(&self, token: &[u8]) -> Option<&Token> {
         let shown = fingerprint(token);
-        let mut found = None;
-        for (known, role) in &self.0 {
-            if bool::from(known.ct_eq(&shown)) {
-                found = found.max(Some(*role));
+        let mut found: Option<&Token> = None;
+        for known in &self.0 {
+            if bool::from(known.digest.ct_eq(&shown)) && found.is_none_or(|it| it.role < known.role)
+            {
+                found = Some(known);
             }
         }
         found
@@ -117,7 +136,8 @@ impl Guard {
     /// Lets everybody check. Administration takes the token that it gives: another one each time.
     pub fn with_own_token() -> (Guard, String) {
         let token = Id::random().to_string();
-        let tokens = Tokens(vec![(fingerprint(token.as_bytes()), Role::Admin)]);
+        let digest = fingerprint(token.as_bytes());
+        let tokens = Tokens(vec![Token { digest, role: Role::Admin, line: 1 }]);
         (Guard { tokens, ..Guard::default() }, token)
     }
 
@@ -148,7 +168,15 @@ impl Guard {
 
     /// What a token is good for.
     pub(crate) fn token(&self, token: &[u8]) -> Option<Role> {
-        self.tokens.role(token)
+        self.tokens.find(token).map(|token| token.role)
+    }
+
+    /// Who a visitor is who shows `token`, or none.
+    pub(crate) fn caller(&self, visitor: Visitor, token: Option<&[u8]>) -> Caller {
+        let token = token.and_then(|token| self.tokens.find(token));
+        let by_token = token.map(|token| Caller::Token(token.line));
+        let by_certificate = || visitor.certificate.map(Caller::Certificate);
+        by_token.or_else(by_certificate).unwrap_or(Caller::at(visitor.peer))
     }
 
     /// What a visitor may do who shows `token`, or none.
@@ -156,7 +184,7 @@ impl Guard {
     /// Where no proof is asked for everybody may check; but who has a certificate is what that
     /// says.
     pub(crate) fn role(&self, visitor: Visitor, token: Option<&[u8]>) -> Option<Role> {
-        let by_token = token.and_then(|token| self.tokens.role(token));
+        let by_token = token.and_then(|token| self.token(token));
         let by_default = (!self.asks && visitor.certified.is_none()).then_some(Role::Check);
         by_token.max(visitor.certified).max(by_default)
     }
@@ -167,6 +195,12 @@ pub(crate) fn bearer(header: &[u8]) -> Option<&[u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let (scheme, token) = header.split_at_checked(SCHEME.len())?;
     scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
+}
+
+/// The beginning of a certificate's digest, by which a caller is known.
+pub(crate) fn known_by(certificate: &[u8]) -> u64 {
+    let digest = fingerprint(certificate);
+    digest[..8].iter().fold(0, |known, byte| known << 8 | u64::from(*byte))
 }
 
 fn fingerprint(token: &[u8]) -> [u8; 32] {
@@ -191,7 +225,7 @@ pub enum TokenError {
     /// A line is not what it should be.
     Line {
         /// Which one.
-        number: usize,
+        number: u32,
         /// What is wrong with it.
         wrong: Wrong,
     },
@@ -246,7 +280,7 @@ mod tests {
     const FILE: &str = "# keys\nadmin 0123456789abcdef\n\ncheck fedcba9876543210\n";
 
     fn visitor(peer: &str, certified: Option<Role>) -> Visitor {
-        Visitor { peer: peer.parse().unwrap(), certified }
+        Visitor { peer: peer.parse().unwrap(), certified, certificate: None }
     }
 
     #[test]
@@ -299,6 +333,18 @@ mod tests {
             assert!(!guard.is_known_as(unknown), "{unknown}");
         }
         assert!(!Guard::default().is_known_as("tidegate.internal"));
+    }
+
+    #[test]
+    fn a_caller_is_known_by_the_best_that_it_shows() {
+        let guard = Guard::with_tokens(Tokens::from_text(FILE).unwrap());
+        let plain = visitor("192.0.2.1", None);
+        let certified = Visitor { certificate: Some(7), ..plain };
+        let at = Caller::at(plain.peer);
+        assert_eq!(guard.caller(plain, None), at);
+        assert_eq!(guard.caller(plain, Some(b"0123456789abcdeX")), at, "a guess is no name");
+        assert_eq!(guard.caller(certified, None), Caller::Certificate(7));
+        assert_eq!(guard.caller(certified, Some(b"fedcba9876543210")), Caller::Token(4));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod answer;
 mod ask;
 mod auth;
 mod body;
+mod caller;
 mod desk;
 mod http;
 mod limits;

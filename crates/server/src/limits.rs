@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use tidegate_gate::PlainLimit;
+
 // Connections, at every door.
 
 /// Connections to one door at a time: hostile ones can make each hold some 64 KiB, which is
@@ -152,6 +154,22 @@ pub(crate) const RESP_NAME_BYTES_MAX: usize = 64;
 
 /// Admissions that are held for callers, as permits or for a refund: about a kilobyte each.
 pub(crate) const HELD_MAX: usize = 65_536;
+
+/// Of these, what is held for one caller: 27 receipts a second for as long as each can be used.
+pub(crate) const HELD_EACH_MAX: usize = HELD_MAX / 4;
+
+/// Limits that commands have named and that may still be owed under: three quarters of what a gate
+/// has room for; the rest is for limits that files name.
+pub(crate) const NAMED_MAX: usize = PlainLimit::LIMITS_MAX / 4 * 3;
+
+/// Of these, how many one caller may have named: a limit is a number that somebody thought of.
+pub(crate) const NAMED_EACH_MAX: usize = 1_024;
+
+/// When to ask again where there is no room for another limit: some may have become fresh.
+pub(crate) const NAMED_RETRY_AFTER_SECS: u32 = 60;
+
+/// Callers that have series of their own: those for whom the most is held.
+pub(crate) const METRIC_CALLERS_MAX: usize = 20;
 
 /// For how long a permit is held unless the caller says otherwise.
 pub(crate) const LEASE: Duration = Duration::from_mins(1);

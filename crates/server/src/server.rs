@@ -209,7 +209,7 @@ async fn chores(desk: Arc<Desk>, tls: Option<Arc<Tls>>) {
     let mut last_error = String::new();
     loop {
         turn.tick().await;
-        desk.held.let_go(desk.gate.now());
+        desk.let_go();
         let Some(tls) = &tls else { continue };
         match tls.look_again() {
             Ok(true) => tracing::info!("the certificates were reloaded"),

@@ -106,7 +106,7 @@ impl Proxies {
         }
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(&address))
     }
 }

@@ -63,6 +63,18 @@ impl Book {
         Ok(limit)
     }
 
+    /// Forgets a limit that only its caller has.
+    pub(super) fn forget(&self, limit: &PlainLimit) {
+        let mut limits = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        // One is ours, one the caller's.
+        let is_it = |known: &PlainLimit| {
+            Arc::ptr_eq(&known.0, &limit.0) && Arc::strong_count(&known.0) <= 2
+        };
+        if limits.get(limit.name()).is_some_and(is_it) {
+            limits.remove(limit.name());
+        }
+    }
+
     /// All of them, as a snapshot names them.
     pub(crate) fn named_rules(&self) -> Vec<RestoredRule> {
         let limits = self.0.read().unwrap_or_else(PoisonError::into_inner);

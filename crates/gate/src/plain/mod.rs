@@ -2,7 +2,8 @@
 //!
 //! A name is one limit: given again with another policy it is changed, and what was consumed is
 //! kept. There is a bound on names, and none is ever dropped to make room: what a key had consumed
-//! under it would be forgotten, and the key would get a fresh burst.
+//! under it would be forgotten, and the key would get a fresh burst. Whoever knows that all keys
+//! are fresh can have one forgotten.
 
 mod ask;
 mod book;
@@ -135,6 +136,12 @@ impl Gate {
         let now = || self.0.store.now(&*self.0.clock);
         let kept = (&self.0.store, &self.0.restored);
         self.0.plain.limit(name, policy, without, kept, now)
+    }
+
+    /// Forgets a plain limit, unless others than its caller have it too. Whoever names it next gets
+    /// a new one: so nothing may be owed under it any more.
+    pub fn forget_plain(&self, limit: &PlainLimit) {
+        self.0.plain.forget(limit);
     }
 
     /// Decides by plain limits: all are charged, or none.

@@ -10,6 +10,9 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 pub(crate) struct Id(u128);
 
 impl Id {
+    /// Names nothing, and is given where nothing has to be held. Nobody draws it.
+    pub(crate) const NOTHING: Id = Id(0);
+
     /// Another one.
     pub(crate) fn random() -> Id {
         let mut bytes = [0; 16];

@@ -2,7 +2,11 @@
 
 mod held;
 mod id;
+mod named;
+mod ration;
 
+use std::hash::{BuildHasher as _, Hash, RandomState};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +16,16 @@ use tidegate_store::ManualClock;
 
 use crate::auth::Guard;
 use crate::body::Budget;
+use crate::caller::Caller;
 use crate::limits;
 use crate::metrics::Metrics;
 use crate::settings::Bounds;
 use crate::trace::Traces;
 
-pub(crate) use self::held::{Held, HeldFor};
+pub(crate) use self::held::{Entry, Held, HeldFor};
 pub(crate) use self::id::Id;
+pub(crate) use self::named::{NamedLimit, NamedLimits, NoLimit};
+pub(crate) use self::ration::NoRoom;
 
 /// What all doors ask.
 #[derive(Debug)]
@@ -26,6 +33,7 @@ pub(crate) struct Desk {
     pub(crate) gate: Gate,
     pub(crate) guard: Guard,
     pub(crate) held: Held,
+    pub(crate) named: NamedLimits,
     pub(crate) metrics: Metrics,
     pub(crate) traces: Traces,
     /// The clock that somebody else moves, in tests.
@@ -35,6 +43,8 @@ pub(crate) struct Desk {
     pub(crate) bounds: Bounds,
     /// What bodies of requests take until they are read.
     pub(crate) bodies: Budget,
+    /// By which keys of callers behind proxies are told apart.
+    keys: RandomState,
     is_ready: AtomicBool,
 }
 
@@ -46,9 +56,41 @@ impl Desk {
         policy: Option<PathBuf>,
         bounds: Bounds,
     ) -> Desk {
-        let (held, metrics, bodies) = (Held::default(), Metrics::default(), Budget::default());
+        let (held, named) = (Held::default(), NamedLimits::default());
+        let (metrics, bodies) = (Metrics::default(), Budget::default());
+        let keys = RandomState::new();
         let (traces, is_ready) = (Traces::default(), AtomicBool::new(false));
-        Desk { gate, guard, held, metrics, traces, manual, policy, bounds, bodies, is_ready }
+        Desk {
+            gate,
+            guard,
+            held,
+            named,
+            metrics,
+            traces,
+            manual,
+            policy,
+            bounds,
+            bodies,
+            keys,
+            is_ready,
+        }
+    }
+
+    /// For whom something is held: for whoever asks, unless that is a proxy that asks for others.
+    /// Then it is whoever has this key.
+    pub(crate) fn holds_for(&self, caller: Caller, peer: IpAddr, key: impl Hash) -> Caller {
+        match caller {
+            Caller::Address(_) if self.gate.rules().trusts(peer) => {
+                Caller::Key(self.keys.hash_one(key))
+            }
+            caller => caller,
+        }
+    }
+
+    /// Lets go of what is held for too long.
+    pub(crate) fn let_go(&self) {
+        self.held.let_go(self.gate.now());
+        self.named.let_go(&self.gate);
     }
 
     /// Whether traffic should be sent here.

@@ -13,8 +13,11 @@ use super::reply::{self, Problem, Reply};
 use super::{body, json};
 use crate::answer::{Answer, Value};
 use crate::ask::Ask;
-use crate::desk::{Desk, HeldFor};
+use crate::auth::Shown;
+use crate::caller::Caller;
+use crate::desk::{Desk, Entry, HeldFor, Id};
 use crate::limits;
+use crate::metrics::What;
 use crate::trace::Notes;
 
 /// A request to be decided about.
@@ -99,6 +102,12 @@ impl<'a> Wanted<'a> {
         ask
     }
 
+    /// For whom something of it is held.
+    pub(super) fn caller(&self, desk: &Desk, shown: Shown<'_>) -> Caller {
+        let Shown { visitor, token } = shown;
+        desk.holds_for(desk.guard.caller(visitor, token), visitor.peer, self.ip)
+    }
+
     /// The requests in it: itself, or the list.
     pub(super) fn all(&self) -> Result<&[Wanted<'a>], Problem> {
         let Some(checks) = &self.checks else { return Ok(std::slice::from_ref(self)) };
@@ -116,25 +125,25 @@ impl<'a> Wanted<'a> {
 /// `POST /v1/check`: decides, and charges what passes.
 pub(super) async fn check(
     desk: &Desk,
-    headers: &HeaderMap,
+    (headers, shown): (&HeaderMap, Shown<'_>),
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
     let mut out = Vec::new();
-    decide(desk, body::media_type(headers), body, notes, &mut out).await?;
+    decide(desk, (body::media_type(headers), shown), body, notes, &mut out).await?;
     Ok(reply::with_type(out, "application/json"))
 }
 
 /// The same, written to `out`. A problem is known before anything is charged.
 pub(super) async fn decide(
     desk: &Desk,
-    media_type: Option<&[u8]>,
+    (media_type, shown): (Option<&[u8]>, Shown<'_>),
     body: &[u8],
     notes: &mut Notes<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem> {
     let wanted = body::read_as::<Wanted<'_>>(media_type, body)?.of(Call::Check)?;
-    each(desk, &wanted, notes, Gate::admit, Receipts::Given, out).await
+    each(desk, &wanted, notes, Gate::admit, Receipts::To(shown), out).await
 }
 
 /// `POST /v1/peek`: what `check` would say; charges nothing.
@@ -151,9 +160,9 @@ pub(super) async fn peek(
 }
 
 /// Whether what was decided can be given back.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Receipts {
-    Given,
+#[derive(Clone, Copy, Debug)]
+enum Receipts<'a> {
+    To(Shown<'a>),
     None,
 }
 
@@ -163,7 +172,7 @@ async fn each(
     wanted: &Wanted<'_>,
     notes: &mut Notes<'_>,
     decide: fn(&Gate, &dyn Request) -> Admit,
-    receipts: Receipts,
+    receipts: Receipts<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem> {
     let (all, is_batch) = (wanted.all()?, wanted.checks.is_some());
@@ -178,8 +187,12 @@ async fn each(
         if at != 0 {
             out.push(b',');
         }
-        let wants_receipt = one.receipt == Some(true) && receipts == Receipts::Given;
-        tell(desk, wants_receipt, admission, out);
+        match receipts {
+            Receipts::To(shown) if one.receipt == Some(true) => {
+                tell_with_receipt(desk, one.caller(desk, shown), admission, out);
+            }
+            _ => tell(admission, out),
+        }
     }
     if is_batch {
         out.extend_from_slice(b"]}");
@@ -197,18 +210,26 @@ pub(super) async fn reset(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Resu
     Ok(reply::json(&serde_json::json!({ "reset": names })))
 }
 
-/// Writes one admission. With a receipt it is kept, so that it can be given back; where there is
-/// no room for that, the decision stands and is told without one.
-fn tell(desk: &Desk, wants_receipt: bool, mut admission: Admission, out: &mut Vec<u8>) {
+/// Writes one admission.
+fn tell(mut admission: Admission, out: &mut Vec<u8>) {
     // It only asked: whoever wants to keep a place acquires it.
     admission.leave();
-    if !wants_receipt || !admission.verdict().passes() {
+    json::write(out, &Answer::of(&admission), &[]);
+}
+
+/// The same with a receipt: it is kept, so that it can be given back. Where there is nothing to
+/// give back, or no room for that, the decision stands and is told without one.
+fn tell_with_receipt(desk: &Desk, caller: Caller, mut admission: Admission, out: &mut Vec<u8>) {
+    admission.leave();
+    if !admission.verdict().passes() || !admission.can_be_refunded() {
         return json::write(out, &Answer::of(&admission), &[]);
     }
-    let (id, before) = (crate::desk::Id::random(), out.len());
+    let (id, before) = (Id::random(), out.len());
     json::write(out, &Answer::of(&admission), &[("receipt", Value::Text(&id.to_string()))]);
     let until = desk.gate.now().after(super::permit::span(limits::RECEIPT_TIME));
-    if let Err(admission) = desk.held.keep(id, admission, HeldFor::Refund, until) {
+    let entry = Entry { admission, held_for: HeldFor::Refund, caller, until };
+    if let Err((why, admission)) = desk.held.keep(id, entry) {
+        desk.metrics.no_room(What::Held, caller, why);
         out.truncate(before);
         json::write(out, &Answer::of(&admission), &[]);
     }

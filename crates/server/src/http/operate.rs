@@ -43,7 +43,7 @@ pub(super) fn ready(desk: &Desk) -> Result<Reply, Problem> {
 
 /// `GET /metrics`, for Prometheus.
 pub(super) fn metrics(desk: &Desk) -> Reply {
-    reply::with_type(desk.metrics.exposition(&desk.gate), metrics::MEDIA_TYPE)
+    reply::with_type(desk.metrics.exposition(desk), metrics::MEDIA_TYPE)
 }
 
 /// `GET /openapi.json`: what there is.
@@ -106,6 +106,6 @@ pub(super) fn advance(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<R
         return Err(Problem::bad(format!("`advance_us` is at most {most}: a year")));
     }
     manual.advance(Span::from_micros(advance_us));
-    desk.held.let_go(desk.gate.now());
+    desk.let_go();
     Ok(clock(desk))
 }

@@ -16,8 +16,10 @@ use super::field::{self, Whole};
 use super::reply::{self, Problem, Reply};
 use super::{body, json};
 use crate::answer::{Answer, Value};
-use crate::desk::{Desk, HeldFor, Id};
+use crate::auth::Shown;
+use crate::desk::{Desk, Entry, HeldFor, Id, NoRoom};
 use crate::limits;
+use crate::metrics::What;
 use crate::trace::Notes;
 
 /// Names something that is held.
@@ -73,7 +75,7 @@ struct Receipt<'a> {
 /// `POST /v1/acquire`: decides, and holds what passes until it is released.
 pub(super) async fn acquire(
     desk: &Desk,
-    headers: &HeaderMap,
+    (headers, shown): (&HeaderMap, Shown<'_>),
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
@@ -87,15 +89,23 @@ pub(super) async fn acquire(
         json::write(&mut out, &Answer::of(&admission), &[]);
         return Ok(reply::with_type(out, "application/json"));
     }
-    let (id, lease) = (Id::random(), shortest(desk, &admission, lease));
+    let lease = shortest(desk, &admission, lease);
+    // Where nothing was asked of anything, there is nothing to hold.
+    let is_held = admission.can_be_settled();
+    let id = if is_held { Id::random() } else { Id::NOTHING };
     let (name, lease_us) = (id.to_string(), Value::Number(lease.get()));
     let more = [("permit", Value::Text(&name)), ("lease_us", lease_us)];
     json::write(&mut out, &Answer::of(&admission), &more);
-    let until = desk.gate.now().after(lease);
-    if let Err(mut admission) = desk.held.keep(id, admission, HeldFor::Permit, until) {
+    if !is_held {
+        return Ok(reply::with_type(out, "application/json"));
+    }
+    let (until, caller) = (desk.gate.now().after(lease), wanted.caller(desk, shown));
+    let entry = Entry { admission, held_for: HeldFor::Permit, caller, until };
+    if let Err((why, mut admission)) = desk.held.keep(id, entry) {
         // Nothing has happened, then.
         admission.refund().await;
-        return Err(full());
+        desk.metrics.no_room(What::Held, caller, why);
+        return Err(full(why));
     }
     Ok(reply::with_type(out, "application/json"))
 }
@@ -110,15 +120,18 @@ pub(super) async fn renew(
     let lease = lease(named.lease_ms)?;
     let lapsed = || Problem::new(StatusCode::NOT_FOUND, "no such permit is held: acquire another");
     let id: Id = named.permit.parse().map_err(|_| lapsed())?;
-    let mut admission = desk.held.take(id, HeldFor::Permit, desk.gate.now()).ok_or_else(lapsed)?;
+    if id == Id::NOTHING {
+        return Ok(reply::json(&json!({ "held": true, "lease_us": lease.get() })));
+    }
+    let mut entry = desk.held.take(id, HeldFor::Permit, desk.gate.now()).ok_or_else(lapsed)?;
     let desk = Arc::clone(desk);
     let renewed = to_its_end(async move {
-        let renewed = admission.renew().await;
-        let lease = shortest(&desk, &admission, lease);
+        let renewed = entry.admission.renew().await;
+        let lease = shortest(&desk, &entry.admission, lease);
         // Should the store not have answered, the permit is held as it was.
         if *renewed.as_ref().unwrap_or(&true) {
-            let until = desk.gate.now().after(lease);
-            desk.held.keep_on(id, admission, HeldFor::Permit, until);
+            entry.until = desk.gate.now().after(lease);
+            desk.held.keep_on(id, entry);
         }
         (renewed, lease)
     });
@@ -139,11 +152,11 @@ pub(super) async fn release(
     body: &[u8],
 ) -> Result<Reply, Problem> {
     let named: Done<'_> = body::read(headers, body)?;
-    let held = named.permit.parse().ok();
-    let held = held.and_then(|id| desk.held.take(id, HeldFor::Permit, desk.gate.now()));
+    let id = named.permit.parse().ok();
+    let held = id.and_then(|id| desk.held.take(id, HeldFor::Permit, desk.gate.now()));
     // To release what is released already does no harm.
-    let is_released = held.is_some();
-    if let Some(mut admission) = held {
+    let is_released = held.is_some() || id == Some(Id::NOTHING);
+    if let Some(Entry { mut admission, .. }) = held {
         let cost = named.cost;
         admission.came_of(named.outcome.unwrap_or(Came::Served).into());
         to_its_end(async move {
@@ -167,7 +180,7 @@ pub(super) async fn refund(
     let held = named.receipt.parse().ok();
     let held = held.and_then(|id| desk.held.take(id, HeldFor::Refund, desk.gate.now()));
     let is_refunded = held.is_some();
-    if let Some(mut admission) = held {
+    if let Some(Entry { mut admission, .. }) = held {
         to_its_end(async move { admission.refund().await }).await?;
     }
     Ok(reply::json(&json!({ "refunded": is_refunded })))
@@ -192,9 +205,17 @@ pub(super) fn understood(headers: &HeaderMap, body: &[u8]) -> impl Iterator<Item
     [renew, release, refund].into_iter().flatten()
 }
 
-/// There is no room for another one.
-pub(super) fn full() -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too much is held here already: try again later")
+/// There is no room for another one. A refusal, and no error: proxies let pass what fails.
+fn full(why: NoRoom) -> Problem {
+    let wrong = match why {
+        NoRoom::Yours => format!(
+            "{} permits and receipts are held for this caller: release some, or ask for shorter \
+             leases",
+            limits::HELD_EACH_MAX
+        ),
+        NoRoom::All => "too much is held here already: try again later".to_owned(),
+    };
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, wrong)
 }
 
 fn lease(asked_ms: Option<Whole>) -> Result<Span, Problem> {

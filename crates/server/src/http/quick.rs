@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::route::Route;
 use super::usual::{self, Seen, Usual};
 use super::{HttpDoor, check};
-use crate::auth::Visitor;
+use crate::auth::{Shown, Visitor};
 use crate::limits;
 use crate::listen::{self, Stream};
 use crate::metrics::DoorName;
@@ -153,14 +153,16 @@ impl Turn {
     /// Answers a request; false, and nothing has happened, if what is to be said is no decision.
     async fn answer_one(&mut self, door: &HttpDoor, usual: &Usual<'_>, visitor: Visitor) -> bool {
         let (route, desk) = (Route::Check, &*door.desk);
-        if door.let_in(route, usual.token, usual.authorization, visitor).is_err() {
+        let token = route.token(usual.token, usual.authorization);
+        let shown = Shown { visitor, token };
+        if door.let_in(route, shown).is_err() {
             return false;
         }
         let begun = desk.metrics.begun();
         let mut traced = desk.traces.begin_by(begun, usual.traceparent);
         self.body.clear();
         let (notes, out) = (&mut traced.notes(), &mut self.body);
-        if check::decide(desk, usual.media_type, usual.body, notes, out).await.is_err() {
+        if check::decide(desk, (usual.media_type, shown), usual.body, notes, out).await.is_err() {
             return false;
         }
         let ended = desk.metrics.answered(DoorName::Http, begun, 1);

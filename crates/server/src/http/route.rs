@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 
 use super::reply::{self, Problem, Reply};
 use super::{HttpDoor, body, check, forward, host, load, operate, page, permit};
-use crate::auth::{Role, Visitor, bearer};
+use crate::auth::{Role, Shown, Visitor, bearer};
 use crate::metrics::DoorName;
 use crate::trace::{Ending, Outcome, Traced};
 
@@ -114,6 +114,16 @@ impl Route {
         })
     }
 
+    /// The token that is shown for it: in our own header, or in `Authorization`.
+    pub(super) fn token<'h>(
+        self,
+        own: Option<&'h [u8]>,
+        authorization: Option<&'h [u8]>,
+    ) -> Option<&'h [u8]> {
+        let usual = || authorization.filter(|_| !self.is_forwarded()).and_then(bearer);
+        own.or_else(usual)
+    }
+
     /// Whether `Authorization` is about somebody else: the request that is asked about.
     const fn is_forwarded(self) -> bool {
         matches!(self, Route::AuthRequest | Route::ForwardAuth)
@@ -141,7 +151,9 @@ impl HttpDoor {
         if route.role() == Some(Role::Admin) {
             page::refuse(&self.desk.guard, &head)?;
         }
-        self.let_in(route, said(TOKEN_HEADER), said(AUTHORIZATION.as_str()), visitor)?;
+        let token = route.token(said(TOKEN_HEADER), said(AUTHORIZATION.as_str()));
+        let shown = Shown { visitor, token };
+        self.let_in(route, shown)?;
         let desk = &*self.desk;
         let body =
             if route.is_forwarded() { Bytes::new() } else { body::whole(desk, body).await? };
@@ -153,9 +165,9 @@ impl HttpDoor {
         };
         let notes = &mut traced.notes();
         let reply = match route {
-            Route::Check => check::check(desk, headers, &body, notes).await,
+            Route::Check => check::check(desk, (headers, shown), &body, notes).await,
             Route::Peek => check::peek(desk, headers, &body, notes).await,
-            Route::Acquire => permit::acquire(desk, headers, &body, notes).await,
+            Route::Acquire => permit::acquire(desk, (headers, shown), &body, notes).await,
             Route::Renew => permit::renew(&self.desk, headers, &body).await,
             Route::Release => permit::release(desk, headers, &body).await,
             Route::Refund => permit::refund(desk, headers, &body).await,
@@ -186,17 +198,10 @@ impl HttpDoor {
         reply
     }
 
-    /// Refuses those who may not ask for it, by what they say in their headers.
-    pub(super) fn let_in(
-        &self,
-        route: Route,
-        own: Option<&[u8]>,
-        authorization: Option<&[u8]>,
-        visitor: Visitor,
-    ) -> Result<(), Problem> {
+    /// Refuses those who may not ask for it.
+    pub(super) fn let_in(&self, route: Route, shown: Shown<'_>) -> Result<(), Problem> {
         let Some(wanted) = route.role() else { return Ok(()) };
-        let usual = || authorization.and_then(bearer);
-        let token = if route.is_forwarded() { own } else { own.or_else(usual) };
+        let Shown { visitor, token } = shown;
         match self.desk.guard.role(visitor, token) {
             Some(role) if wanted <= role => Ok(()),
             Some(_) if self.desk.guard.knows_tokens() => {

@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::{Door, Listening};
-use crate::auth::Visitor;
+use crate::auth::{Visitor, known_by};
 use crate::limits;
 use crate::settings::Bounds;
 use crate::stop::Stop;
@@ -78,7 +78,8 @@ impl<D: Door> Room<D> {
         let shakes = Shakes { few: Arc::clone(&self.shakes), time: self.bounds.handshake_time };
         self.tasks.spawn(async move {
             let _seat = Seat::taken(&door);
-            let visitor = Visitor { peer: peer.ip().to_canonical(), certified: None };
+            let peer = peer.ip().to_canonical();
+            let visitor = Visitor { peer, certified: None, certificate: None };
             match tls {
                 None => door.serve(stream, visitor, stop).await,
                 Some(tls) => encrypted(&door, stream, visitor, stop, &tls, &shakes).await,
@@ -136,5 +137,6 @@ async fn encrypted<D: Door>(
     let Ok(Some(stream)) = timeout(shakes.time, shake).await else { return };
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     visitor.certified = certificate.map(|certificate| tls.role(certificate));
+    visitor.certificate = certificate.map(|certificate| known_by(certificate));
     door.serve(stream, visitor, stop).await;
 }

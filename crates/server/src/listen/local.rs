@@ -98,8 +98,11 @@ pub(crate) async fn administer<D: Door>(
 }
 
 /// Whoever is at the other end: on this machine, and trusted with all.
-const ADMINISTRATOR: Visitor =
-    Visitor { peer: IpAddr::V4(Ipv4Addr::LOCALHOST), certified: Some(Role::Admin) };
+const ADMINISTRATOR: Visitor = Visitor {
+    peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+    certified: Some(Role::Admin),
+    certificate: None,
+};
 
 /// Removes a socket that nobody listens on, and nothing else.
 fn make_way(path: &Path) -> io::Result<()> {

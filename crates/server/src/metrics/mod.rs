@@ -3,6 +3,7 @@
 //! Counting is an addition to an atomic; everything else happens when somebody asks. Series are
 //! bounded: beyond so many rules, the rest is told in sum.
 
+mod callers;
 mod histogram;
 mod load;
 mod rules;
@@ -15,13 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tidegate_core::{Span, Tick};
-use tidegate_gate::Gate;
 use tidegate_store::{Clock as _, SystemClock};
 
+use self::callers::NoRooms;
+pub(crate) use self::callers::What;
 use self::histogram::Histogram;
 pub(crate) use self::spans::SpanCounts;
 pub(crate) use self::text::MEDIA_TYPE;
 use self::text::{Kind, Text};
+use crate::caller::Caller;
+use crate::desk::{Desk, NoRoom};
 
 /// One wire protocol of the server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,6 +43,7 @@ pub(crate) struct Metrics {
     reloads: Outcomes,
     snapshots: Outcomes,
     snapshot_at: AtomicU64,
+    no_rooms: NoRooms,
     pub(crate) spans: Arc<SpanCounts>,
 }
 
@@ -86,6 +91,11 @@ impl Metrics {
         self.doors[door as usize].connections.fetch_add(change, Ordering::Relaxed);
     }
 
+    /// There was no room for something that a caller asked for.
+    pub(crate) fn no_room(&self, what: What, caller: Caller, why: NoRoom) {
+        self.no_rooms.add(what, caller, why);
+    }
+
     /// A policy was put in force, or was wrong.
     pub(crate) fn reloaded(&self, is_done: bool) {
         self.reloads.add(is_done);
@@ -100,7 +110,8 @@ impl Metrics {
     }
 
     /// Everything, in Prometheus's text format.
-    pub(crate) fn exposition(&self, gate: &Gate) -> String {
+    pub(crate) fn exposition(&self, desk: &Desk) -> String {
+        let gate = &desk.gate;
         let mut text = Text::default();
         text.family("tidegate_build_info", Kind::Gauge, "The version that runs.");
         text.value(&[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -109,6 +120,7 @@ impl Metrics {
         store::write(&mut text, gate);
         shares::write(&mut text, gate);
         load::write(&mut text, gate);
+        self.no_rooms.write(&mut text, desk);
         self.reloads.write(
             &mut text,
             ("tidegate_reloads_total", "Policies that were put in force, or kept out."),

@@ -63,6 +63,9 @@ impl<'a> Batch<'a> {
         let decided = gate.decide_plain_batch(&charges, |decision| {
             if let Some(it) = asked.next() {
                 let dialect = known.dialect(it.limit);
+                if it.quantity != 0 && decision.verdict.passes() {
+                    known.charges(it.limit);
+                }
                 dialect.write(&decision, &mut Reply::new(out, Protocol::Two));
                 if notes.is_on() {
                     let limit = known.limit(it.limit).name();
@@ -72,6 +75,7 @@ impl<'a> Batch<'a> {
         });
         if decided.is_none() {
             for (charge, asked) in charges.iter().zip(&self.asked) {
+                known.charges(asked.limit);
                 let pending = gate.decide_plain(std::slice::from_ref(charge));
                 let told = notes.is_on().then(|| (charge.limit.clone(), charge.cost));
                 let pending = Pending::Plain(pending, known.dialect(asked.limit), told);

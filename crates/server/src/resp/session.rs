@@ -11,6 +11,7 @@ use super::tell;
 use super::waiting::{self, Pending, Waiting};
 use crate::answer::Answer;
 use crate::auth::{Role, Visitor};
+use crate::caller::Caller;
 use crate::desk::Desk;
 use crate::trace::Notes;
 
@@ -21,6 +22,8 @@ pub(super) struct Session {
     pub(super) visitor: Visitor,
     pub(super) protocol: Protocol,
     pub(super) role: Option<Role>,
+    /// By the token that it has shown, if any.
+    pub(super) caller: Caller,
     pub(super) name: Box<[u8]>,
 }
 
@@ -39,7 +42,8 @@ impl Session {
     /// As a connection begins.
     fn numbered(id: u64, desk: &Desk, visitor: Visitor) -> Session {
         let role = desk.guard.role(visitor, None);
-        Session { id, visitor, protocol: Protocol::Two, role, name: Box::default() }
+        let caller = desk.guard.caller(visitor, None);
+        Session { id, visitor, protocol: Protocol::Two, role, caller, name: Box::default() }
     }
 
     /// Answers a command that does not name its limit; what Redis has to say to it is waited for.
@@ -128,6 +132,7 @@ impl Session {
 
     fn auth(&mut self, desk: &Desk, token: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
         self.role = Some(role_of(desk, token)?);
+        self.caller = desk.guard.caller(self.visitor, Some(token));
         self.reply(out).simple("OK");
         Ok(())
     }
@@ -139,6 +144,9 @@ impl Session {
             return Err(Refused::new(HELLO_WITHOUT_ROLE));
         }
         self.role = role;
+        if let Some(token) = hello.token {
+            self.caller = desk.guard.caller(self.visitor, Some(token));
+        }
         self.protocol = hello.protocol.unwrap_or(self.protocol);
         if let Some(name) = hello.name {
             self.name = name.into();

@@ -3,13 +3,18 @@
 //! What redis-cell calls a burst comes on top of the one request that always passes, so its limit
 //! is one more; throttlecrab's is the burst itself. The same parameters thus are two limits.
 
-use tidegate_config::WithoutStore;
-use tidegate_core::{Decision, Kind, Policy, Quota, Span, Verdict};
-use tidegate_gate::{Gate, PlainLimit};
+use std::sync::Arc;
 
+use tidegate_core::{Decision, Kind, Policy, Quota, Span, Verdict};
+use tidegate_gate::PlainLimit;
+
+use super::WITHOUT_STORE;
 use super::refused::Refused;
 use super::reply::Reply;
-use crate::limits::RESP_LIMITS_KNOWN_MAX;
+use crate::caller::Caller;
+use crate::desk::{Desk, NamedLimit, NoLimit};
+use crate::limits::{NAMED_RETRY_AFTER_SECS, RESP_LIMITS_KNOWN_MAX};
+use crate::metrics::What;
 
 /// Whose command it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,7 +45,7 @@ pub(super) struct Throttle<'a> {
 /// Limits that a connection has asked by.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    limits: Vec<(Parameters, PlainLimit)>,
+    limits: Vec<(Parameters, Arc<NamedLimit>)>,
     /// The one to forget next.
     oldest: usize,
 }
@@ -124,13 +129,26 @@ fn seconds(span: Span) -> i64 {
 }
 
 impl Parameters {
-    fn policy(self) -> Result<Policy, Refused> {
-        let limit = match self.dialect {
+    fn limit(self) -> u32 {
+        match self.dialect {
             Dialect::RedisCell => self.burst_max.saturating_add(1),
             Dialect::Throttlecrab => self.burst_max,
-        };
+        }
+    }
+
+    pub(super) fn policy(self) -> Result<Policy, Refused> {
+        let limit = self.limit();
         let quota = Quota::new(self.count, Span::from_secs(self.period_secs)).burst(limit);
         Policy::new(Kind::Gcra, quota).map_err(|error| Refused::new(format!("ERR {error}")))
+    }
+
+    /// What is said where there is no room for this limit.
+    pub(super) fn refuse(self, reply: &mut Reply<'_>) {
+        let limit = self.limit();
+        let retry_after = Span::from_secs(NAMED_RETRY_AFTER_SECS);
+        let verdict = Verdict::Deny { retry_after };
+        let reset_after = retry_after;
+        self.dialect.write(&Decision { verdict, limit, remaining: 0, reset_after }, reply);
     }
 
     /// The same for whoever names the same limit.
@@ -147,28 +165,42 @@ impl Known {
         self.limits.iter().position(|(known, _)| known == parameters)
     }
 
-    /// Gets to know a limit; where all places are taken, another one is forgotten.
+    /// Gets to know a limit; where all places are taken, another one is forgotten. Nothing, if
+    /// there is no room for more limits.
     pub(super) fn learn(
         &mut self,
-        gate: &Gate,
+        desk: &Desk,
+        caller: Caller,
         parameters: Parameters,
-        without: WithoutStore,
-    ) -> Result<usize, Refused> {
-        let limit = gate.plain(&parameters.name(), parameters.policy()?, without);
-        let limit = limit.map_err(|failure| Refused::new(format!("ERR {failure}")))?;
+    ) -> Result<Option<usize>, Refused> {
+        let named = (parameters.policy()?, WITHOUT_STORE);
+        let limit = match desk.named.limit(&desk.gate, caller, &parameters.name(), named) {
+            Ok(limit) => limit,
+            Err(NoLimit::Failed(failure)) => return Err(Refused::new(format!("ERR {failure}"))),
+            Err(NoLimit::NoRoom(why)) => {
+                desk.metrics.no_room(What::Limit, caller, why);
+                return Ok(None);
+            }
+        };
         if self.limits.len() < RESP_LIMITS_KNOWN_MAX {
             self.limits.push((parameters, limit));
-            return Ok(self.limits.len() - 1);
+            return Ok(Some(self.limits.len() - 1));
         }
         let place = self.oldest;
         self.limits[place] = (parameters, limit);
         self.oldest = (place + 1) % RESP_LIMITS_KNOWN_MAX;
-        Ok(place)
+        Ok(Some(place))
     }
 
     #[inline]
     pub(super) fn limit(&self, place: usize) -> &PlainLimit {
-        &self.limits[place].1
+        &self.limits[place].1.limit
+    }
+
+    /// Something is charged under it.
+    #[inline]
+    pub(super) fn charges(&self, place: usize) {
+        self.limits[place].1.is_charged();
     }
 
     #[inline]

@@ -142,7 +142,7 @@ impl Conversation {
             // Blank lines ask for nothing.
             Ok(Command::Blank) => Next::Done,
             Ok(Command::Throttle(throttle)) => {
-                if let Err(refused) = self.throttle(desk, &throttle, batch) {
+                if let Err(refused) = self.throttle(desk, &throttle, batch, out) {
                     self.session.reply(out).error(&refused.0);
                 }
                 Next::Done
@@ -158,20 +158,27 @@ impl Conversation {
         }
     }
 
-    /// A limit that is new to this connection, or one that is only looked at.
+    /// A limit that is new to this connection, or one that is only looked at. Where there is no
+    /// room for it, it refuses: an error would let some through.
     #[cold]
     fn throttle<'a>(
         &mut self,
         desk: &Desk,
         throttle: &Throttle<'a>,
         batch: &mut Batch<'a>,
+        out: &mut Vec<u8>,
     ) -> Result<(), Refused> {
         self.session.permitted(&Command::Throttle(*throttle))?;
-        let limit = match self.known.find(&throttle.parameters) {
-            Some(limit) => limit,
-            None => self.known.learn(&desk.gate, throttle.parameters, super::WITHOUT_STORE)?,
-        };
-        batch.push(limit, throttle);
+        if let Some(limit) = self.known.find(&throttle.parameters) {
+            batch.push(limit, throttle);
+            return Ok(());
+        }
+        let Session { caller, visitor, .. } = self.session;
+        let caller = desk.holds_for(caller, visitor.peer, throttle.key);
+        match self.known.learn(desk, caller, throttle.parameters)? {
+            Some(limit) => batch.push(limit, throttle),
+            None => throttle.parameters.refuse(&mut self.session.reply(out)),
+        }
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ mod world;
 mod administration;
 mod asked;
 mod deadlines;
+mod held;
 mod three_doors;
 mod throttle;
 mod tls;

@@ -32,7 +32,8 @@ fn crowded() -> (RespDoor, Gate, Admission) {
 }
 
 fn session(door: &RespDoor) -> Session {
-    Session::new(door, Visitor { peer: Ipv4Addr::LOCALHOST.into(), certified: None })
+    let peer = Ipv4Addr::LOCALHOST.into();
+    Session::new(door, Visitor { peer, certified: None, certificate: None })
 }
 
 fn line(door: &RespDoor, stream: DuplexStream) -> Line<DuplexStream> {

@@ -9,8 +9,10 @@ use tidegate_gate::Gate;
 use tidegate_store::ManualClock;
 
 use super::super::RespDoor;
+use super::super::throttle::{Dialect, Parameters};
 use super::*;
 use crate::auth::{Guard, Tokens, Visitor};
+use crate::limits::{NAMED_EACH_MAX, NAMED_MAX};
 use crate::settings::Bounds;
 
 const POLICY: &str = "rules: [{ name: per-user, key: 'attribute:user', limit: 2/min }]";
@@ -27,11 +29,24 @@ impl Client {
     }
 
     fn with_guard(guard: Guard, peer: IpAddr) -> Client {
+        Client::by(POLICY, guard, peer)
+    }
+
+    fn by(policy: &str, guard: Guard, peer: IpAddr) -> Client {
         let clock = Arc::new(ManualClock::new());
-        let gate = Gate::builder().text(POLICY).clock(Arc::clone(&clock) as _).open().unwrap();
+        let gate = Gate::builder().text(policy).clock(Arc::clone(&clock) as _).open().unwrap();
         let desk = Arc::new(Desk::new(gate, guard, None, None, Bounds::default()));
         let door = RespDoor { desk: Arc::clone(&desk), ids: Arc::new(AtomicU64::new(7)) };
-        let session = Session::new(&door, Visitor { peer, certified: None });
+        let session = Session::new(&door, Visitor { peer, certified: None, certificate: None });
+        Client { desk, clock, conversation: Conversation::new(session) }
+    }
+
+    /// Another client of the same server.
+    fn beside(&self, peer: &str) -> Client {
+        let door = RespDoor { desk: Arc::clone(&self.desk), ids: Arc::new(AtomicU64::new(9)) };
+        let peer = peer.parse().unwrap();
+        let session = Session::new(&door, Visitor { peer, certified: None, certificate: None });
+        let (desk, clock) = (door.desk, Arc::clone(&self.clock));
         Client { desk, clock, conversation: Conversation::new(session) }
     }
 
@@ -127,13 +142,78 @@ fn more_limits_than_a_connection_remembers_are_told_apart() {
     }
 }
 
+/// As many limits as one caller may name, and more. What is beyond is refused, and is no error:
+/// many let pass what fails.
 #[test]
-fn too_many_limits_are_refused() {
+fn a_caller_that_names_too_many_limits_is_refused_and_others_are_not() {
     let mut client = Client::new();
     let replies = (1..=5_000).map(|count| client.say(&format!("CL.THROTTLE k 1 {count} 60|")));
-    let refused = replies.filter(|reply| reply.starts_with("-ERR there are")).count();
-    assert_eq!(refused, 5_000 - tidegate_gate::PlainLimit::LIMITS_MAX);
-    assert_eq!(client.say("CL.THROTTLE other 1 1 60|"), "*5|:0|:2|:1|:-1|:60|");
+    let refused = replies.filter(|reply| reply == "*5|:1|:2|:0|:60|:60|").count();
+    assert_eq!(refused, 5_000 - NAMED_EACH_MAX);
+    let known = "CL.THROTTLE other 1 1 60|";
+    assert_eq!(client.say(known), "*5|:0|:2|:1|:-1|:60|", "it is there already");
+    let mut other = client.beside("192.0.2.7");
+    assert_eq!(other.say("CL.THROTTLE k 7 7 7|"), "*5|:0|:8|:7|:-1|:1|");
+    // All together do not take the room of limits that files name.
+    for host in 0..40 {
+        let mut other = client.beside(&format!("192.0.2.{host}"));
+        (1..=200).for_each(|burst| drop(other.say(&format!("CL.THROTTLE k {burst} {host}1 9|"))));
+    }
+    let (_, others) = client.desk.named.most(0);
+    assert!(others <= NAMED_MAX, "{others}");
+    let policy = Parameters { dialect: Dialect::RedisCell, burst_max: 1, count: 1, period_secs: 9 };
+    let policy = policy.policy().unwrap();
+    assert!(client.desk.gate.plain("of a file", policy, crate::resp::WITHOUT_STORE).is_ok());
+}
+
+#[test]
+fn limits_are_forgotten_when_nobody_asks_by_them_and_all_their_keys_are_fresh() {
+    let mut client = Client::new();
+    for count in 1..=NAMED_EACH_MAX {
+        client.say(&format!("CL.THROTTLE k 1 {count} 60 2|"));
+    }
+    let new = "CL.THROTTLE k 8 1 60|";
+    assert_eq!(client.say(new), "*5|:1|:9|:0|:60|:60|");
+    client.desk.let_go();
+    client.clock.advance(Span::from_secs(60 * 2 - 1));
+    client.desk.let_go();
+    // With two at once a key of the slowest owes for two minutes; the others owe for less.
+    let held = client.desk.named.most(1).0[0].1;
+    assert!((2..20).contains(&held), "{held}: those that a connection knows, and the slowest");
+    assert_eq!(client.say("CL.THROTTLE k 1 1 60 2|").split('|').nth(1), Some(":1"), "it owes");
+    client.conversation = client.beside("127.0.0.1").conversation;
+    client.desk.let_go();
+    client.clock.advance(Span::from_secs(3_600));
+    client.desk.let_go();
+    assert_eq!(client.desk.named.most(1), (vec![], 0));
+    assert_eq!(client.say(new), "*5|:0|:9|:8|:-1|:60|");
+}
+
+/// Nothing is charged by what is refused or only looked at: then there is nothing to remember.
+#[test]
+fn limits_under_which_nothing_was_charged_are_forgotten_at_once() {
+    let mut client = Client::new();
+    for count in 1..=NAMED_EACH_MAX {
+        client.say(&format!("CL.THROTTLE k 1 {count} 31622400 0|"));
+    }
+    for count in 1..=8 {
+        client.say(&format!("CL.THROTTLE k 1 {count} 31622400 9|"));
+    }
+    client.conversation = client.beside("127.0.0.1").conversation;
+    client.desk.let_go();
+    assert_eq!(client.desk.named.most(1), (vec![], 0));
+}
+
+/// A proxy asks for others: one of them takes no place of another's.
+#[test]
+fn behind_a_proxy_the_key_counts() {
+    let policy = format!("identify: {{ trusted_proxies: [127.0.0.0/8] }}\n{POLICY}");
+    let mut client = Client::by(&policy, Guard::default(), Ipv4Addr::LOCALHOST.into());
+    for count in 1..=NAMED_EACH_MAX {
+        client.say(&format!("CL.THROTTLE mallory 1 {count} 60|"));
+    }
+    assert_eq!(client.say("CL.THROTTLE mallory 9 1 60|"), "*5|:1|:10|:0|:60|:60|");
+    assert_eq!(client.say("CL.THROTTLE ada 9 2 60|"), "*5|:0|:10|:9|:-1|:30|");
 }
 
 #[test]
