@@ -87,6 +87,18 @@ impl Gate {
         Ok(SnapshotSaved { bytes: exported.bytes, keys: exported.states, at })
     }
 
+    /// Whether a snapshot could be saved there, so that a place that will not do is known before
+    /// there is something to be lost. What is there stays as it is.
+    pub fn can_save(path: impl AsRef<Path>) -> Result<(), SaveError> {
+        let path = path.as_ref();
+        let tried = place(path).and_then(|place| {
+            let partial = with_suffix(&place, ".partial");
+            write_new(&partial, |_| Ok(()))?;
+            fs::remove_file(&partial)
+        });
+        tried.map_err(|error| SaveError::Io { path: path.to_owned(), error })
+    }
+
     /// The snapshot that this gate began with.
     pub fn restored(&self) -> Option<SnapshotRestored> {
         self.0.began_with
@@ -109,19 +121,49 @@ fn export(
 /// Reads a snapshot, if there is one.
 pub(crate) fn load(path: &Path, keys_max: usize) -> Result<Option<Restored>, SnapshotProblem> {
     let problem = |error| SnapshotProblem { path: path.to_owned(), error };
-    let file = match File::open(path) {
+    let place = place(path).map_err(|error| problem(SnapshotError::Io(error)))?;
+    let file = match File::open(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(|error| problem(SnapshotError::Io(error)))?,
     };
     MemoryStore::restore(&mut BufReader::new(file), keys_max).map(Some).map_err(problem)
 }
 
+/// The file that `path` leads to, whether there is one or not.
+///
+/// A link stays a link: what it leads to is read and replaced. Anything that is no file is refused
+/// before it is opened, since that may wait for ever.
+fn place(path: &Path) -> io::Result<PathBuf> {
+    let mut place = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let found = match fs::symlink_metadata(&place) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(place),
+            found => found?,
+        };
+        if found.is_symlink() {
+            let to = fs::read_link(&place)?;
+            place = place.parent().unwrap_or(Path::new("")).join(to);
+        } else if found.is_file() {
+            return Ok(place);
+        } else if found.is_dir() {
+            return Err(io::Error::other("it is a folder; name a file in it, such as `states`"));
+        } else {
+            return Err(io::Error::other("it is no file; name one"));
+        }
+    }
+    Err(io::Error::other("it is a link that leads through too many others"))
+}
+
+/// As many links may lead from one to the next.
+const LINKS_MAX: usize = 16;
+
 /// Writes a file beside the one at `path`, and puts it in its place once it is on the disk.
 fn replaced<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
-    let partial = with_suffix(path, ".partial");
+    let path = place(path)?;
+    let partial = with_suffix(&path, ".partial");
     let written = write_new(&partial, write).and_then(|written| {
-        fs::rename(&partial, path)?;
-        sync_folder(path)?;
+        fs::rename(&partial, &path)?;
+        sync_folder(&path)?;
         Ok(written)
     });
     if written.is_err() {
@@ -184,13 +226,14 @@ impl SnapshotProblem {
     /// Renames the file to `<file>.damaged-<seconds>`, and says to what: so that the next snapshot
     /// does not replace it, and somebody can have a look.
     pub fn set_aside(&self, now: Tick) -> io::Result<PathBuf> {
+        let place = place(&self.path)?;
         let seconds = now.get() / 1_000_000;
         let names = (1..100).map(|number| format!(".damaged-{seconds}-{number}"));
         let names = std::iter::once(format!(".damaged-{seconds}")).chain(names);
-        let mut free = names.map(|name| with_suffix(&self.path, &name));
+        let mut free = names.map(|name| with_suffix(&place, &name));
         let free = free.find(|path| fs::symlink_metadata(path).is_err());
         let aside = free.ok_or_else(|| io::Error::other("there are a hundred of them already"))?;
-        fs::rename(&self.path, &aside)?;
+        fs::rename(&place, &aside)?;
         Ok(aside)
     }
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_gate::{Gate, Reloaded, Watch};
+use tidegate_gate::{Gate, Reloaded, SaveError, Watch};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -60,11 +60,16 @@ pub enum Ended {
     Cleanly,
     /// Some connections had to be cut off.
     InTheMiddle,
+    /// The last snapshot could not be saved: what was consumed since the one before is lost.
+    Unsaved,
 }
 
 impl Server {
     /// Binds the doors. To be called within a Tokio runtime.
     pub fn bind(gate: Gate, mut settings: Settings) -> Result<Server, ServeError> {
+        if let Some(snapshot) = &settings.snapshot {
+            Gate::can_save(&snapshot.path).map_err(ServeError::Snapshot)?;
+        }
         let tls = settings.tls.take().map(Tls::new).transpose().map_err(ServeError::Tls)?;
         let bind = |address: Option<SocketAddr>| address.map(listen::bind).transpose();
         let local = settings.admin.as_deref().map(Local::bind);
@@ -121,13 +126,18 @@ impl Server {
         tokio::time::sleep(settings.drain_delay).await;
         stopper.stop();
         let all_did = doors.open.join_all().await.into_iter().all(|did| did);
-        if let Some(snapshots) = snapshots {
-            snapshots.end().await;
-        }
+        let is_saved = match snapshots {
+            Some(snapshots) => snapshots.end().await,
+            None => true,
+        };
         if let Some(exporting) = exporting {
             exporting.end().await;
         }
-        Ok(if all_did { Ended::Cleanly } else { Ended::InTheMiddle })
+        Ok(match (is_saved, all_did) {
+            (false, _) => Ended::Unsaved,
+            (true, false) => Ended::InTheMiddle,
+            (true, true) => Ended::Cleanly,
+        })
     }
 }
 
@@ -231,6 +241,8 @@ pub enum ServeError {
     Bind(io::Error),
     /// The folder of envoyproxy/ratelimit's files cannot be used.
     Envoy(EnvoyConfigError),
+    /// Snapshots cannot be saved where they are wanted.
+    Snapshot(SaveError),
     /// TLS cannot be had.
     Tls(TlsError),
     /// The way to the collector of traces cannot be made safe.
@@ -244,6 +256,7 @@ impl fmt::Display for ServeError {
         match self {
             ServeError::Bind(error) => error.fmt(f),
             ServeError::Envoy(error) => error.fmt(f),
+            ServeError::Snapshot(error) => write!(f, "{error}; give --snapshot another place"),
             ServeError::Tls(error) => error.fmt(f),
             ServeError::Traces(error) => write!(f, "no TLS to the collector of traces: {error}"),
             ServeError::Watch(error) => write!(f, "the policy cannot be watched: {error}"),

@@ -32,10 +32,11 @@ impl Snapshots {
         Snapshots { desk: Arc::clone(desk), settings, task }
     }
 
-    /// Saves for the last time. What is being saved meanwhile is finished first.
-    pub(crate) async fn end(self) {
+    /// Saves for the last time, and says whether that was done. What is being saved meanwhile is
+    /// finished first.
+    pub(crate) async fn end(self) -> bool {
         self.task.abort();
-        save(&self.desk, &self.settings.path).await;
+        save(&self.desk, &self.settings.path).await
     }
 }
 
@@ -50,7 +51,7 @@ async fn again_and_again(desk: Arc<Desk>, settings: SnapshotSettings) {
     }
 }
 
-async fn save(desk: &Arc<Desk>, path: &std::path::Path) {
+async fn save(desk: &Arc<Desk>, path: &std::path::Path) -> bool {
     let (saving, to) = (Arc::clone(desk), path.to_owned());
     let saved = spawn_blocking(move || saving.gate.save(to)).await;
     let saved = saved.map_err(|error| error.to_string());
@@ -58,10 +59,12 @@ async fn save(desk: &Arc<Desk>, path: &std::path::Path) {
         Ok(saved) => {
             desk.metrics.snapshot(true);
             tracing::debug!(keys = saved.keys, bytes = saved.bytes, "a snapshot was saved");
+            true
         }
         Err(error) => {
             desk.metrics.snapshot(false);
             tracing::error!(error, "no snapshot was saved: the last one is still there");
+            false
         }
     }
 }

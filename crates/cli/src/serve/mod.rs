@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     runtime.shutdown_background();
     Ok(match ended? {
         Ended::Cleanly => ExitCode::SUCCESS,
-        Ended::InTheMiddle => ExitCode::from(1),
+        Ended::InTheMiddle | Ended::Unsaved => ExitCode::from(1),
     })
 }
 
@@ -177,7 +177,7 @@ async fn gate(args: &Args, manual: Option<Arc<ManualClock>>) -> Result<Gate> {
     let Some(snapshot) = &args.snapshot else { return Ok(opened(builder(), args).await??) };
     match opened(builder().restore(snapshot), args).await? {
         // It starts afresh, and says so: a server that is away limits nobody.
-        Err(OpenError::Snapshot(problem)) => {
+        Err(OpenError::Snapshot(problem)) if problem.is_damaged() => {
             let aside = problem.set_aside(SystemClock::new().now());
             let aside = aside.with_context(|| format!("{problem}; it cannot be set aside"))?;
             let aside = aside.display();

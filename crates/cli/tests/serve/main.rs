@@ -9,5 +9,6 @@ mod http2;
 mod openapi;
 mod responses;
 mod settings;
+mod snapshot;
 mod stand;
 mod stop;
