@@ -110,10 +110,17 @@ where
             WhoseProjected::InFlight { body, in_flight, settling } => {
                 if settling.is_none() {
                     let frame = ready!(body.poll_frame(context));
+                    match (&frame, in_flight.as_mut()) {
+                        (Some(Ok(frame)), Some(in_flight)) => {
+                            frame.trailers_ref().into_iter().for_each(|it| in_flight.trailed(it));
+                        }
+                        (Some(Err(_)), Some(in_flight)) => in_flight.failed(),
+                        _ => {}
+                    }
                     if frame.is_some() {
                         return Poll::Ready(frame);
                     }
-                    *settling = in_flight.as_mut().and_then(InFlight::carry_out);
+                    *settling = in_flight.as_mut().and_then(InFlight::ended);
                 }
                 if let Some(settling) = settling {
                     ready!(Pin::new(settling).poll(context));

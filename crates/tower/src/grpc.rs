@@ -5,6 +5,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use tidegate_core::Verdict;
 use tidegate_gate::{Admission, Reason};
 
+use crate::seen::Answered;
+
 /// `PERMISSION_DENIED`
 const PERMISSION_DENIED: &str = "7";
 /// `RESOURCE_EXHAUSTED`
@@ -25,6 +27,15 @@ pub(crate) fn media_type(method: &Method, headers: &HeaderMap) -> Option<HeaderV
         Some(b'-') if rest.starts_with(b"-web") => Some(asked.clone()),
         Some(_) => None,
     }
+}
+
+/// Whether a response is one of gRPC whose status is still to come, behind its body. That of a call
+/// for browsers is in the body itself, where nobody looks.
+pub(crate) fn ends_in_trailers(answered: &Answered<'_>) -> bool {
+    let media_type = answered.headers.get(header::CONTENT_TYPE);
+    let rest = media_type.and_then(|it| it.as_bytes().strip_prefix(b"application/grpc"));
+    let is_grpc = rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';' | b' ')));
+    is_grpc && !answered.headers.contains_key("grpc-status")
 }
 
 /// Adds status and message.

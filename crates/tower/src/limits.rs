@@ -5,12 +5,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use tidegate_core::{Decision, Span};
 use tidegate_gate::adapt::Outcome;
 use tidegate_gate::{Admission, Answer, Keeping, Response, Settling, ToKeep};
 
 use crate::fields::{self, Wins};
+use crate::grpc;
 use crate::seen::Answered;
 
 /// The limits of a request that passed: in its extensions, and an argument of axum's handlers.
@@ -43,6 +44,9 @@ pub struct Standing {
 struct State {
     admission: Box<Admission>,
     wishes: Wishes,
+    /// The head of a response whose trailers say what came of it. Until they come, and if they
+    /// never do, what was charged stays charged.
+    unheard: Option<Box<(StatusCode, HeaderMap)>>,
 }
 
 /// What a handler wants: everything back, then so much in all, then so much more.
@@ -166,7 +170,7 @@ impl InFlight {
     /// A request that starts now, and can tell so.
     pub(crate) fn new<B>(admission: Box<Admission>, request: &mut http::Request<B>) -> InFlight {
         let to_keep = admission.to_keep();
-        let state = State { admission, wishes: Wishes::default() };
+        let state = State { admission, wishes: Wishes::default(), unheard: None };
         let limits = Limits(Arc::new(Mutex::new(state)));
         request.extensions_mut().insert(limits.clone());
         InFlight { _keeping: to_keep.map(|it| limits.keep(it)), limits, is_over: false }
@@ -176,7 +180,13 @@ impl InFlight {
     pub(crate) fn answered<R>(&mut self, response: &mut http::Response<R>) -> Left {
         let left = self.with(|state, is_alone| {
             let answered = Answered { status: response.status(), headers: response.headers() };
-            match state.carry_out(Some(&answered)) {
+            let settling = if state.admission.listens() && grpc::ends_in_trailers(&answered) {
+                state.unheard = Some(Box::new((answered.status, answered.headers.clone())));
+                state.carry_out(None)
+            } else {
+                state.carry_out(Some(&answered))
+            };
+            match settling {
                 Some(settling) => Left::Settling(settling),
                 None => state.told(response.headers_mut(), is_alone),
             }
@@ -196,9 +206,18 @@ impl InFlight {
         self.with(|state, _| state.admission.came_of(Outcome::Failed));
     }
 
-    /// Carries out what was wished for since.
-    pub(crate) fn carry_out(&mut self) -> Option<Settling> {
-        self.with(|state, _| state.carry_out(None))
+    /// Trailers have come. Nobody waits for what is done about them: Redis is told all the same.
+    pub(crate) fn trailed(&mut self, trailers: &HeaderMap) {
+        drop(self.with(|state, _| state.hear(Some(trailers))));
+    }
+
+    /// The body has ended: carries out what was wished for since.
+    pub(crate) fn ended(&mut self) -> Option<Settling> {
+        self.with(
+            |state, _| {
+                if state.unheard.is_some() { state.hear(None) } else { state.carry_out(None) }
+            },
+        )
     }
 
     /// Does something with the state, and says whether nobody else has it. That is the rule once
@@ -215,7 +234,15 @@ impl State {
     fn told(&self, headers: &mut HeaderMap, is_alone: bool) -> Left {
         fields::write(&self.admission, headers, Wins::Ours);
         let is_over = self.admission.is_settled() || !self.admission.has_permits();
+        let is_over = is_over && self.unheard.is_none();
         if is_alone && is_over { Left::Nothing } else { Left::Body }
+    }
+
+    /// Hears of a response at its end; what its trailers say goes before its headers.
+    fn hear(&mut self, trailers: Option<&HeaderMap>) -> Option<Settling> {
+        let (status, mut headers) = *self.unheard.take()?;
+        headers.extend(trailers.cloned().unwrap_or_default());
+        self.carry_out(Some(&Answered { status, headers: &headers }))
     }
 }
 

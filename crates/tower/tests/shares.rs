@@ -204,9 +204,28 @@ fn places_after(answer: impl Fn() -> Result<Response<Text>, &'static str> + Clon
     };
     let mut service = TidegateLayer::new(gate.clone()).layer(tower::service_fn(takes));
     for _ in 0..64 {
-        drop(support::at_once(service.call(request("/"))));
+        let answered = support::at_once(service.call(request("/")));
+        drop(answered.map(|response| support::text(response.into_body())));
     }
     gate.stats().shares[0].limit
+}
+
+#[test]
+fn a_share_hears_what_comes_of_calls_in_their_trailers() {
+    let answers = |status: &'static str| {
+        places_after(move || {
+            let mut response =
+                Response::new(Text::new("so it is").with_trailer("grpc-status", status));
+            let media_type = http::HeaderValue::from_static("application/grpc");
+            response.headers_mut().insert("content-type", media_type);
+            Ok(response)
+        })
+    };
+    let served = answers("0");
+    assert!(20 <= served, "{served}");
+    assert_eq!(answers("5"), served, "as it should");
+    let failed = [answers("4"), answers("14")];
+    assert!(failed.iter().all(|places| *places < served), "{failed:?}");
 }
 
 #[test]

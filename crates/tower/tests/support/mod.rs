@@ -66,13 +66,20 @@ pub fn limited(policy: &str) -> (TidegateService<Hello>, Hello, Arc<ManualClock>
     (TidegateLayer::new(gate).layer(hello.clone()), hello, clock)
 }
 
-/// A body of one piece.
+/// A body of one piece, and trailers if there are any.
 #[derive(Clone, Debug, Default)]
-pub struct Text(Option<Bytes>);
+pub struct Text(Option<Bytes>, Option<http::HeaderMap>);
 
 impl Text {
     pub fn new(text: &'static str) -> Text {
-        Text(Some(Bytes::from_static(text.as_bytes())))
+        Text(Some(Bytes::from_static(text.as_bytes())), None)
+    }
+
+    /// The same with a trailer.
+    pub fn with_trailer(mut self, name: &'static str, value: &'static str) -> Text {
+        let trailers = self.1.get_or_insert_default();
+        trailers.insert(name, http::HeaderValue::from_static(value));
+        self
     }
 }
 
@@ -84,11 +91,12 @@ impl Body for Text {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+        let data = self.0.take().map(Frame::data);
+        Poll::Ready(data.or_else(|| self.1.take().map(Frame::trailers)).map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_none()
+        self.0.is_none() && self.1.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
