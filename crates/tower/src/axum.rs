@@ -10,8 +10,10 @@ use ::axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
+use tidegate_gate::Length;
 
 use crate::body::{Bodies, LimitedBody};
+use crate::length::Lengths;
 use crate::limits::Limits;
 
 /// Axum's own bodies; see [`TidegateLayer::for_axum`](crate::TidegateLayer::for_axum).
@@ -36,6 +38,16 @@ where
 
     fn in_flight(body: LimitedBody<R>) -> Body {
         Body::new(body)
+    }
+}
+
+/// What a body says of itself is surer than headers: over HTTP/2 one may come without a length.
+impl<B: http_body::Body> Lengths<B> for Axum {
+    fn length(body: &B) -> Option<Length> {
+        if body.is_end_stream() {
+            return Some(Length::Known(0));
+        }
+        Some(body.size_hint().exact().map_or(Length::Unknown, Length::Known))
     }
 }
 

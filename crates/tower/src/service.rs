@@ -12,6 +12,7 @@ use tower_service::Service;
 use crate::body::{Bodies, Wrapped};
 use crate::future::ResponseFuture;
 use crate::layer::Shared;
+use crate::length::{Asked, Lengths};
 use crate::limits::InFlight;
 use crate::seen::Seen;
 
@@ -51,7 +52,7 @@ where
 impl<S, B, R, P> Service<Request<B>> for TidegateService<S, P>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
-    P: Bodies<R>,
+    P: Bodies<R> + Lengths<B>,
 {
     type Response = Response<P::Body>;
     type Error = S::Error;
@@ -62,7 +63,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> ResponseFuture<S, B, P> {
-        match self.shared.gate.admit(&Seen::new(&request)).ready() {
+        let (seen, body) = (Seen::new(&request), request.body());
+        let asked = Asked { seen, body, length: P::length };
+        match self.shared.gate.admit(&asked).ready() {
             Ok(admission) if admission.verdict() == Verdict::Allow => {
                 let in_flight = InFlight::new(admission, &mut request);
                 ResponseFuture::serving(self.inner.call(request), in_flight)

@@ -53,6 +53,44 @@ fn it_answers_as_the_layer_for_everything_does() {
     }
 }
 
+/// Bodies say how long they are, also over HTTP/2, where no header has to.
+#[test]
+fn bodies_say_how_long_they_are() {
+    let (gate, _) = gate("rules: [{ name: a, limit: 100B/h, cost: { from: content-length } }]");
+    let mut app = around(gate);
+    let mut status = |line: &str, body: Body| {
+        let mut request = ask(line).map(|_| body);
+        *request.version_mut() = http::Version::HTTP_2;
+        call(&mut app, request).status().as_u16()
+    };
+    let bytes = |count: usize| Body::from("a".repeat(count));
+    assert_eq!(status("POST /none", bytes(60)), 404);
+    assert_eq!(status("POST /none", bytes(41)), 429);
+    assert_eq!(status("POST /none", bytes(40)), 404, "all of it is used up now");
+    for line in ["DELETE /none", "POST /none", "GET /none"] {
+        assert_eq!(status(line, Body::empty()), 404, "{line}");
+    }
+    for line in ["DELETE /none", "POST /none", "GET /none"] {
+        // Of a body that comes in pieces nobody knows.
+        assert_eq!(status(line, Body::new(InPieces)), 429, "{line}");
+    }
+}
+
+/// A body that does not know its length.
+struct InPieces;
+
+impl http_body::Body for InPieces {
+    type Data = bytes::Bytes;
+    type Error = support::Error;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<bytes::Bytes>, support::Error>>> {
+        std::task::Poll::Ready(None)
+    }
+}
+
 /// A router with the layer around all of it.
 fn around(gate: Gate) -> impl Service<Request, Response = Response, Error = support::Error> {
     TidegateLayer::new(gate).for_axum().layer(app())
