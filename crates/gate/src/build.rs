@@ -16,6 +16,7 @@ use crate::generation::Generation;
 use crate::load::Adapt;
 use crate::plain::Book;
 use crate::restored::RestoredLimits;
+use crate::secret::KeySecret;
 use crate::snapshot::{self, SnapshotProblem, SnapshotRestored};
 use crate::store::{AnyStore, StoreFailure};
 
@@ -28,6 +29,7 @@ pub struct GateBuilder {
     clock: Option<Arc<dyn Clock>>,
     restore: Option<PathBuf>,
     adaptive: Settings,
+    secret: Option<KeySecret>,
     #[cfg(feature = "redis")]
     fleet: Option<tidegate_redis::Fleet>,
 }
@@ -91,6 +93,13 @@ impl GateBuilder {
         self
     }
 
+    /// Names those who are counted by a hash with this secret: in Redis, where addresses and names
+    /// would stand as they are, and keys of overrides in snapshots. Every node needs the same one.
+    pub fn key_secret(mut self, secret: KeySecret) -> GateBuilder {
+        self.secret = Some(secret);
+        self
+    }
+
     /// The clock to go by: a [`ManualClock`](tidegate_store::ManualClock) in tests.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> GateBuilder {
         self.clock = Some(clock);
@@ -137,7 +146,7 @@ impl GateBuilder {
         let adapt = Adapt::new(builder.adaptive, clock.now()).map_err(OpenError::Adaptive)?;
         adapt.look_at(clock.now());
         let rules = (rules, adapt.factor());
-        let home = Arc::new(Home { store, clock });
+        let home = Arc::new(Home { store, clock, secret: builder.secret });
         let first = Generation::new(rules, (None, &limits), &home, now);
         let (first, went_on) = first.map_err(OpenError::Store)?;
         restored.claimed(went_on.iter().map(|name| &**name));

@@ -81,7 +81,7 @@ pub(crate) fn admit(
     if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
         for planned in &plan.charges {
             let asked = if planned.is_shadow { &mut shadow } else { &mut enforced };
-            match fleet_key(&planned.key) {
+            match fleet_key(&planned.key, gate.0.secret.as_ref()) {
                 Ok(key) => gate.ask(fleet, generation, planned, key, server_now, asked),
                 Err(_) if planned.is_shadow => {}
                 Err(_) => admission.never(Reason::KeyTooLong),
@@ -166,7 +166,7 @@ pub(crate) fn reset(
 ) -> Later<Result<Vec<String>, StoreFailure>> {
     let (mut asked, mut names) = (Vec::new(), Vec::new());
     for planned in wanted {
-        match fleet_key(&planned.key) {
+        match fleet_key(&planned.key, gate.0.secret.as_ref()) {
             Ok(key) => {
                 gate.ask(fleet, generation, planned, key, fleet.server_now(), &mut asked);
                 names.extend(names_of(planned));

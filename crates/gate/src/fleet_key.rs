@@ -1,38 +1,53 @@
 //! Keys as they are written in Redis.
 //!
-//! A value that may be a secret (an API key, a cookie) is never written there: its digest is.
+//! A value that may be a secret (an API key, a cookie) is never written there: its digest is. With
+//! a secret of the operator's no value is: see [`KeySecret`].
 
 use sha1_smol::Sha1;
 use smallvec::SmallVec;
 use tidegate_config::{Part, Value};
 use tidegate_redis::{FleetKey, KeyPart, KeyText};
 
+use crate::secret::KeySecret;
+
 /// The key of these parts. The first is whose it is: all that is counted of somebody lives together
 /// in a cluster.
-pub(crate) fn fleet_key(parts: &[Part<'_>]) -> Result<FleetKey, tidegate_store::KeyTooLong> {
+pub(crate) fn fleet_key(
+    parts: &[Part<'_>],
+    secret: Option<&KeySecret>,
+) -> Result<FleetKey, tidegate_store::KeyTooLong> {
     match parts {
         [] => FleetKey::new("everybody"),
-        [only] => FleetKey::new(Text(only)),
+        [only] => FleetKey::new(Text(only, secret)),
         [first, rest @ ..] => {
-            let rest: SmallVec<[Text<'_>; 4]> = rest.iter().map(Text).collect();
-            FleetKey::in_tenant(Text(first), &rest[..])
+            let rest: SmallVec<[Text<'_>; 4]> = rest.iter().map(|it| Text(it, secret)).collect();
+            FleetKey::in_tenant(Text(first, secret), &rest[..])
         }
     }
 }
 
 /// A part as it is written: its source, and its value or the digest of it.
-struct Text<'p>(&'p Part<'p>);
+struct Text<'p>(&'p Part<'p>, Option<&'p KeySecret>);
 
 impl KeyPart for Text<'_> {
     fn write(&self, text: &mut KeyText) {
-        let Part { source, value } = self.0;
+        let Text(Part { source, value }, secret) = self;
+        let may_be_secret = source.may_be_secret();
         let source = source.to_string();
-        match value {
-            Value::Address(group) => (source, group.to_string()).write(text),
-            Value::Missing => source.write(text),
-            Value::Bytes(bytes) => match str::from_utf8(bytes) {
-                Ok(plain) if !self.0.source.may_be_secret() => (source, plain).write(text),
-                // Three, so that no value is taken for a digest.
+        // Three parts, so that no value is taken for a digest.
+        match (value, secret) {
+            (Value::Missing, _) => source.write(text),
+            (Value::Address(group), None) => (source, group.to_string()).write(text),
+            (Value::Address(group), Some(secret)) => {
+                let name = secret.name_of(&source, group.to_string().as_bytes());
+                (source, "hmac", name).write(text);
+            }
+            (Value::Bytes(bytes), Some(secret)) => {
+                let name = secret.name_of(&source, bytes);
+                (source, "hmac", name).write(text);
+            }
+            (Value::Bytes(bytes), None) => match str::from_utf8(bytes) {
+                Ok(plain) if !may_be_secret => (source, plain).write(text),
                 _ => (source, "sha1", Sha1::from(bytes).digest().to_string()).write(text),
             },
         }

@@ -18,6 +18,7 @@ use crate::generation::Generation;
 use crate::load::Adapt;
 use crate::plain::Book;
 use crate::restored::RestoredLimits;
+use crate::secret::KeySecret;
 use crate::snapshot::SnapshotRestored;
 use crate::store::AnyStore;
 use crate::turn::{Patience, Turning};
@@ -46,6 +47,8 @@ pub(crate) struct Inner {
 pub(crate) struct Home {
     pub(crate) store: AnyStore,
     pub(crate) clock: Arc<dyn Clock>,
+    /// By which keys are named where they are kept, if there is one.
+    pub(crate) secret: Option<KeySecret>,
 }
 
 impl Inner {

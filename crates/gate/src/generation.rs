@@ -111,7 +111,7 @@ impl Generation {
         home: &Arc<Home>,
         now: Tick,
     ) -> Result<(Generation, WentOn), StoreFailure> {
-        let kept = KeptLimits::new(&rules, before, restored);
+        let kept = KeptLimits::new(&rules, before, restored, home.secret.as_ref());
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
         let over = Over::default();
         let (limits, went_on) = limits((&rules, factor), &kept, &home.store, (now, &over))?;

@@ -12,6 +12,7 @@ use tidegate_core::{Change, Policy};
 use tidegate_store::RestoredRule;
 
 use crate::generation::Generation;
+use crate::secret::{KeySecret, hidden};
 use crate::store::StoreRule;
 
 /// Limits of before: each under its name, and under its other one.
@@ -22,6 +23,7 @@ pub(crate) struct KeptLimits<'a> {
     places: HashMap<&'a str, usize>,
     /// Tiers by their places: before, and now.
     tiers: Vec<(usize, usize)>,
+    secret: Option<&'a KeySecret>,
 }
 
 /// A limit of before: what was consumed under it is kept.
@@ -58,6 +60,7 @@ impl<'a> KeptLimits<'a> {
         rules: &Rules,
         before: Option<&'a Generation>,
         waiting: &[RestoredRule],
+        secret: Option<&'a KeySecret>,
     ) -> KeptLimits<'a> {
         let mut by_name = HashMap::new();
         for RestoredRule { name, also, rule } in waiting {
@@ -66,7 +69,8 @@ impl<'a> KeptLimits<'a> {
             add(&mut by_name, kept, (!also.is_empty()).then(|| also.clone()));
         }
         let Some(before) = before else {
-            return KeptLimits { by_name, before: None, places: HashMap::new(), tiers: Vec::new() };
+            let (places, tiers) = (HashMap::new(), Vec::new());
+            return KeptLimits { by_name, before: None, places, tiers, secret };
         };
         before.each_limit(|limit, also| {
             let (name, rule) = (limit.name.clone(), limit.present_rule());
@@ -74,7 +78,7 @@ impl<'a> KeptLimits<'a> {
         });
         let places = before.rules.rules().iter().map(Rule::name).zip(0..).collect();
         let tiers = rules.tiers_since(&before.rules);
-        KeptLimits { by_name, before: Some(before), places, tiers }
+        KeptLimits { by_name, before: Some(before), places, tiers, secret }
     }
 
     /// The one that goes on as this limit.
@@ -85,11 +89,15 @@ impl<'a> KeptLimits<'a> {
         // Under its other name only what does not go on under its own.
         let usual = || {
             let before = self.by_name.get(&usual_name(rule, variant, timed)?)?;
-            let goes_on =
-                rule.variants().iter().any(|other| name(rule, other, timed) == *before.name);
+            let is_it =
+                |name: &str| *name == *before.name || hidden(name, self.secret) == *before.name;
+            let goes_on = rule.variants().iter().any(|other| is_it(&name(rule, other, timed)));
             (!goes_on).then_some(before)
         };
-        self.by_name.get(&name(rule, variant, timed)).or_else(usual)
+        let name = name(rule, variant, timed);
+        // As a snapshot has it, where it was hidden.
+        let restored = || self.by_name.get(&hidden(&name, self.secret));
+        self.by_name.get(&name).or_else(restored).or_else(usual)
     }
 
     /// Which variants of before the clients of each variant had.

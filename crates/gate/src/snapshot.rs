@@ -15,6 +15,7 @@ use tidegate_core::{Span, Tick};
 use tidegate_store::{Exported, MemoryStore, NamedRule, Restored, RestoredRule, SnapshotError};
 
 use crate::gate::Gate;
+use crate::secret::{KeySecret, hidden};
 
 /// A snapshot that was saved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -80,7 +81,9 @@ impl Gate {
         let waiting = self.0.restored.present(at);
         let mut limits = self.0.generation().named_rules();
         limits.extend(self.0.plain.named_rules());
-        let exported = replaced(path, |out| export(store, &waiting, &limits, at, out));
+        let exported = replaced(path, |out| {
+            export((store, self.0.secret.as_ref()), &waiting, &limits, at, out)
+        });
         let exported = exported.map_err(|error| SaveError::Io { path: path.to_owned(), error })?;
         let idle = waiting.iter().zip(&exported.owing).filter(|(_, owing)| **owing == 0);
         self.0.restored.claimed(idle.map(|(rule, _)| &*rule.name));
@@ -107,14 +110,16 @@ impl Gate {
 
 /// Limits that wait first: where one is named by both, the policy's is the one that goes on.
 fn export(
-    store: &MemoryStore,
+    (store, secret): (&MemoryStore, Option<&KeySecret>),
     waiting: &[RestoredRule],
     limits: &[RestoredRule],
     at: Tick,
     out: &mut dyn Write,
 ) -> io::Result<Exported> {
-    let rules = waiting.iter().chain(limits);
-    let named = rules.map(|it| NamedRule { name: &it.name, also: &it.also, rule: &it.rule });
+    let rules = || waiting.iter().chain(limits);
+    let hidden: Vec<String> = rules().map(|it| hidden(&it.name, secret)).collect();
+    let named =
+        rules().zip(&hidden).map(|(it, name)| NamedRule { name, also: &it.also, rule: &it.rule });
     store.export(&named.collect::<Vec<_>>(), at, out)
 }
 

@@ -67,6 +67,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", env = "TIDEGATE_STORE_PREFIX", value_parser = name)]
     pub(super) store_prefix: Option<String>,
 
+    /// A file with a secret, the same on all nodes: who is counted stands in Redis and in snapshots
+    /// only as a hash with it
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_KEY_SECRET_FILE")]
+    pub(super) key_secret_file: Option<PathBuf>,
+
     /// How long to wait for Redis before a rule does without it
     #[arg(long, value_name = "TIME", env = "TIDEGATE_STORE_DEADLINE", default_value = "100ms")]
     #[arg(value_parser = time)]

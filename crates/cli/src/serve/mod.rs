@@ -6,6 +6,7 @@ mod file;
 mod log;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tidegate_gate::{Gate, GateBuilder, OpenError, Pressure};
+use tidegate_gate::{Gate, GateBuilder, KeySecret, OpenError, Pressure};
 use tidegate_redis::{Fleet, RedisStore};
 use tidegate_server::{
     Ended, Guard, Server, Settings, SnapshotSettings, TlsFiles, Tokens, TraceSettings,
@@ -164,10 +165,15 @@ async fn feel(gate: Gate, mut pressure: Pressure) {
 
 /// The gate, with its policy and its store.
 async fn gate(args: &Args, manual: Option<Arc<ManualClock>>) -> Result<Gate> {
+    let secret = args.key_secret_file.as_deref().map(key_secret).transpose()?;
     let builder = || {
         let builder = match &args.policy {
             Some(path) => Gate::builder().file(path),
             None => Gate::builder().text(SAMPLE),
+        };
+        let builder = match &secret {
+            Some(secret) => builder.key_secret(secret.clone()),
+            None => builder,
         };
         match &manual {
             Some(clock) => builder.clock(Arc::clone(clock) as Arc<dyn Clock>),
@@ -186,6 +192,18 @@ async fn gate(args: &Args, manual: Option<Arc<ManualClock>>) -> Result<Gate> {
         }
         opened => Ok(opened?),
     }
+}
+
+/// The secret by which keys are named. Who can read it can find out who is counted.
+fn key_secret(path: &Path) -> Result<KeySecret> {
+    use std::os::unix::fs::PermissionsExt as _;
+    const OTHERS: u32 = 0o007;
+    let secret = KeySecret::from_file(path).context("--key-secret-file")?;
+    if std::fs::metadata(path)?.permissions().mode() & OTHERS != 0 {
+        let path = path.display();
+        tracing::warn!(%path, "others may read the secret for keys: `chmod o= {path}`");
+    }
+    Ok(secret)
 }
 
 /// The gate on its store; what is wrong with the store comes first.

@@ -96,6 +96,7 @@ fn tempfile() -> std::path::PathBuf {
         ("wrong.yaml", "rules: [{ name: all, limt: 7/min }]"),
         ("wrong.toml", "htpp = 'off'\n"),
         ("short.tokens", "check abc\n"),
+        ("short.secret", "hunter2\n"),
         ("no.pem", "nothing\n"),
     ] {
         fs::write(folder.join(name), text).unwrap();
@@ -121,6 +122,8 @@ fn what_is_wrong_is_told_with_a_way_out() {
     refused(&["--envoy-config", "missing"], &["missing"]);
     refused(&["--admin", "wrong.toml"], &["wrong.toml", "no socket", "another path"]);
     refused(&["--store", "redis:/nowhere"], &["the URL has no `://`, for example"]);
+    refused(&["--key-secret-file", "missing.secret"], &["--key-secret-file", "missing.secret"]);
+    refused(&["--key-secret-file", "short.secret"], &["32 to 4096 bytes", "openssl rand"]);
     refused(&["--store-prefix", "shop"], &["--store-prefix is for states in Redis"]);
     refused(&["--store-prefix", "a:{b}"], &["--store-prefix", "letters, digits"]);
     refused(&["--store", "redis://127.0.0.1:1", "--clock", "manual"], &["--clock manual"]);
@@ -210,4 +213,21 @@ fn a_policy_with_warnings_says_so_when_it_starts() {
     let allowed = format!("allow: unreachable-rule\nrules: [{rules}]");
     let log = Tidegate::start(&allowed, &[]).unwrap().daemon.log();
     assert!(!log.contains("warning"), "{log}");
+}
+
+#[test]
+fn a_secret_for_keys_that_others_may_read_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt as _;
+    for (mode, warns) in [(0o604, true), (0o600, false), (0o640, false)] {
+        let mut builder = Daemon::builder().unwrap();
+        let port = builder.port().unwrap();
+        let secret = builder.write("secret", &"a".repeat(32)).unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(mode)).unwrap();
+        let mut command = command();
+        command.args(["--http", &local(port), "--grpc", "off", "--resp", "off"]);
+        command.arg("--key-secret-file").arg(&secret);
+        let daemon = builder.start(command, Ready::Answers(port, "/readyz".to_owned())).unwrap();
+        let log = daemon.log();
+        assert_eq!(log.contains("others may read the secret"), warns, "{mode:o}: {log}");
+    }
 }

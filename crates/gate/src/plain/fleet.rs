@@ -10,20 +10,23 @@ use super::ask::{Asked, PIECE_BYTES_MAX, fits};
 use super::here::no_key;
 use super::{PlainCharge, PlainDecided, PlainLimit};
 use crate::later::Later;
+use crate::secret::KeySecret;
 use crate::store::{StoreFailure, StoreRule};
 
 /// Bytes as they are written: the text that they are, or their digest where they are none or long.
-struct Text<'a>(&'a [u8]);
+struct Text<'a>(&'a [u8], Option<&'a KeySecret>);
 
 /// Parts that are too long together: one digest stands for all of them.
-struct Long<'a>(&'a [&'a [u8]]);
+struct Long<'a>(&'a [&'a [u8]], Option<&'a KeySecret>);
 
 impl KeyPart for Text<'_> {
     fn write(&self, text: &mut KeyText) {
-        match str::from_utf8(self.0) {
-            Ok(plain) if plain.len() <= PIECE_BYTES_MAX => plain.write(text),
-            // Two, so that no text is taken for a digest.
-            _ => ("sha1", Sha1::from(self.0).digest().to_string()).write(text),
+        let Text(bytes, secret) = *self;
+        // Two parts, so that no text is taken for a digest.
+        match (str::from_utf8(bytes), secret) {
+            (_, Some(secret)) => ("hmac", secret.name_of("plain", bytes)).write(text),
+            (Ok(plain), None) if plain.len() <= PIECE_BYTES_MAX => plain.write(text),
+            _ => ("sha1", Sha1::from(bytes).digest().to_string()).write(text),
         }
     }
 }
@@ -37,20 +40,27 @@ impl KeyPart for Long<'_> {
             sum.update(part);
         }
         // A pair in a pair, so that no list of texts is taken for it.
-        ("sha1", ("parts", sum.digest().to_string())).write(text);
+        let sum = sum.digest();
+        match self.1 {
+            Some(secret) => ("hmac", ("parts", secret.name_of("parts", &sum.bytes()))).write(text),
+            None => ("sha1", ("parts", sum.to_string())).write(text),
+        }
     }
 }
 
 /// The key of these parts. The first is the tenant.
-fn key_of(key: &[&[u8]]) -> Option<FleetKey> {
+fn key_of(key: &[&[u8]], secret: Option<&KeySecret>) -> Option<FleetKey> {
     let made = match key {
         // A pair, which no text is.
         [] => FleetKey::new(("", "")),
-        [only] => FleetKey::new(Text(only)),
-        [first, rest @ ..] if !fits(rest) => FleetKey::in_tenant(Text(first), Long(rest)),
+        [only] => FleetKey::new(Text(only, secret)),
+        [first, rest @ ..] if !fits(rest) => {
+            FleetKey::in_tenant(Text(first, secret), Long(rest, secret))
+        }
         [first, rest @ ..] => {
-            let rest: SmallVec<[Text<'_>; 4]> = rest.iter().map(|part| Text(part)).collect();
-            FleetKey::in_tenant(Text(first), &rest[..])
+            let rest: SmallVec<[Text<'_>; 4]> =
+                rest.iter().map(|part| Text(part, secret)).collect();
+            FleetKey::in_tenant(Text(first, secret), &rest[..])
         }
     };
     made.ok()
@@ -64,13 +74,13 @@ fn rule_of(limit: &PlainLimit) -> Option<&SharedRule> {
 }
 
 pub(super) fn decide(
-    fleet: &Fleet,
+    (fleet, secret): (&Fleet, Option<&KeySecret>),
     charges: &[PlainCharge<'_>],
     now: Tick,
     takes: bool,
 ) -> Later<PlainDecided> {
     let never = PlainDecided::never(charges, now);
-    let Some(asked) = Asked::new(charges, |charge| key_of(charge.key)) else {
+    let Some(asked) = Asked::new(charges, |charge| key_of(charge.key, secret)) else {
         return Later::Here(never);
     };
     let rule = |limit| rule_of(limit).cloned();
@@ -126,11 +136,11 @@ async fn ask(fleet: &Fleet, charges: &[SharedCharge<'_>], takes: bool) -> Said {
 }
 
 pub(super) fn reset(
-    fleet: &Fleet,
+    (fleet, secret): (&Fleet, Option<&KeySecret>),
     limit: &PlainLimit,
     key: &[&[u8]],
 ) -> Later<Result<Vec<String>, StoreFailure>> {
-    let (Some(rule), Some(key)) = (rule_of(limit).cloned(), key_of(key)) else {
+    let (Some(rule), Some(key)) = (rule_of(limit).cloned(), key_of(key, secret)) else {
         return Later::Here(Err(no_key()));
     };
     let (fleet, name) = (fleet.clone(), limit.name().to_owned());

@@ -163,7 +163,9 @@ impl Gate {
         let now = self.now();
         DecidePlain(match &self.0.store {
             #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => fleet::decide(fleet, charges, now, takes),
+            AnyStore::Fleet(fleet) => {
+                fleet::decide((fleet, self.0.secret.as_ref()), charges, now, takes)
+            }
             AnyStore::Here(store) => Later::Here(here::decide(store, charges, now, takes)),
         })
     }
@@ -184,7 +186,7 @@ impl Gate {
     pub fn reset_plain(&self, limit: &PlainLimit, key: &[&[u8]]) -> Resetting {
         Resetting(match &self.0.store {
             #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => fleet::reset(fleet, limit, key),
+            AnyStore::Fleet(fleet) => fleet::reset((fleet, self.0.secret.as_ref()), limit, key),
             AnyStore::Here(store) => Later::Here(here::reset(store, limit, key)),
         })
     }

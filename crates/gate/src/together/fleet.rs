@@ -26,7 +26,9 @@ pub(super) fn admit(
     let facts: Vec<Facts<'_, '_>> =
         requests.map(|request| generation.rules.facts(*request, now)).collect();
     let plans: Vec<Plan<'_>> = facts.iter().map(|facts| generation.rules.plan(facts)).collect();
-    let (shares, once) = Shares::new(generation, &plans, now, fleet_key);
+    let secret = generation.home.secret.as_ref();
+    let key_of = |parts: &[tidegate_config::Part<'_>]| fleet_key(parts, secret);
+    let (shares, once) = Shares::new(generation, &plans, now, key_of);
     let (mut enforced, mut shadow) = (Vec::new(), Vec::new());
     for one in &once {
         let asked = if one.planned.is_shadow { &mut shadow } else { &mut enforced };

@@ -16,6 +16,7 @@ mod fleet_reload;
 mod fleet_several;
 mod fleet_shares;
 mod in_flight;
+mod key_secret;
 mod keys;
 mod look;
 mod model;
