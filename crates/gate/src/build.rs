@@ -32,6 +32,8 @@ pub struct GateBuilder {
     secret: Option<KeySecret>,
     #[cfg(feature = "redis")]
     fleet: Option<tidegate_redis::Fleet>,
+    #[cfg(feature = "redis")]
+    beat: crate::nodes::Beat,
 }
 
 #[derive(Debug)]
@@ -63,6 +65,15 @@ impl GateBuilder {
     /// A store in this process, with a cap of your choice.
     pub fn memory(mut self, store: MemoryStore) -> GateBuilder {
         self.memory = Some(store);
+        self
+    }
+
+    /// How often this node tells the fleet that it is there, so that nodes know how many share the
+    /// quota while Redis does not answer: every three seconds unless said. `None` is never: then
+    /// the policy's `nodes` is all that is known, and others do not count this one.
+    #[cfg(feature = "redis")]
+    pub fn beat_every(mut self, beat: Option<std::time::Duration>) -> GateBuilder {
+        self.beat = crate::nodes::Beat(beat);
         self
     }
 
@@ -108,7 +119,7 @@ impl GateBuilder {
 
     /// Begins with what was consumed as of a snapshot that [`Gate::save`] wrote; with nothing, if
     /// there is no file at `path`. A store in this process takes the snapshot's place in size only;
-    /// with states in Redis the file is not read.
+    /// with states in Redis the file says how many nodes there were, and nothing else.
     ///
     /// A file that is damaged, or that another version wrote, is an error of
     /// [`GateBuilder::open`]: nothing of it is used. [`SnapshotProblem::set_aside`] renames it.
@@ -154,7 +165,12 @@ impl GateBuilder {
         let current = ArcSwap::from_pointee(Leases::new(&Arc::new(first)));
         let plain = Book::default();
         let inner = Inner { current, home, plain, adapt, reloading, saving, restored, began_with };
-        Ok(Gate(Arc::new(inner)))
+        let gate = Gate(Arc::new(inner));
+        #[cfg(feature = "redis")]
+        if let Some(every) = builder.beat.0 {
+            gate.count_nodes(every);
+        }
+        Ok(gate)
     }
 }
 
@@ -172,7 +188,11 @@ type Begun = (AnyStore, Option<SnapshotRestored>, Vec<RestoredRule>);
 
 /// The store with what a snapshot knows, if there is one.
 fn begin_with(path: &Path, store: AnyStore, now: Tick) -> Result<Begun, OpenError> {
-    let Some(memory) = store.here() else { return Ok((store, None, Vec::new())) };
+    let Some(memory) = store.here() else {
+        #[cfg(feature = "redis")]
+        crate::nodes::restore(path, &store).map_err(OpenError::Snapshot)?;
+        return Ok((store, None, Vec::new()));
+    };
     let loaded = snapshot::load(path, memory.keys_max()).map_err(OpenError::Snapshot)?;
     let Some(loaded) = loaded else { return Ok((store, None, Vec::new())) };
     let Restored { store, at, states: keys, rules } = loaded;

@@ -38,6 +38,8 @@ mod later;
 mod ledger;
 mod load;
 #[cfg(feature = "redis")]
+mod nodes;
+#[cfg(feature = "redis")]
 mod permits;
 mod plain;
 mod problem;

@@ -11,11 +11,13 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
+use tidegate_config::{Rule, WithoutStore};
 use tidegate_core::{Span, Tick};
 use tidegate_store::{Exported, MemoryStore, NamedRule, Restored, RestoredRule, SnapshotError};
 
 use crate::gate::Gate;
 use crate::secret::{KeySecret, hidden};
+use crate::store::AnyStore;
 
 /// A snapshot that was saved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -53,8 +55,6 @@ pub struct SnapshotProblem {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SaveError {
-    /// States are kept in Redis: there is nothing here to be saved.
-    Elsewhere,
     /// The file cannot be written.
     Io {
         /// Which file.
@@ -68,6 +68,9 @@ impl Gate {
     /// Saves what was consumed under every limit to a file, for
     /// [`GateBuilder::restore`](crate::GateBuilder::restore).
     ///
+    /// With states in Redis the file says how many nodes share the quota, for a restart while Redis
+    /// is away.
+    ///
     /// Decisions go on meanwhile; one that is made during the call may or may not be in the file.
     /// The file is replaced as a whole, and only its owner can read it. This waits for the disk:
     /// call it where that is no harm.
@@ -75,8 +78,13 @@ impl Gate {
         let path = path.as_ref();
         // One after the other: an earlier one never replaces a later one.
         let _one_by_one = self.0.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        let store = self.0.store.here().ok_or(SaveError::Elsewhere)?;
         let at = self.now();
+        let Some(store) = self.0.store.here() else {
+            let text = format!("{NODES}{}\n", self.nodes_known());
+            let saved = replaced(path, |out| out.write_all(text.as_bytes()));
+            saved.map_err(|error| SaveError::Io { path: path.to_owned(), error })?;
+            return Ok(SnapshotSaved { bytes: text.len() as u64, keys: 0, at });
+        };
         // In this order: a limit that is claimed meanwhile is in one of them, or in both.
         let waiting = self.0.restored.present(at);
         let mut limits = self.0.generation().named_rules();
@@ -102,6 +110,29 @@ impl Gate {
         tried.map_err(|error| SaveError::Io { path: path.to_owned(), error })
     }
 
+    /// How many nodes are known to share the quota, whatever the policy says.
+    fn nodes_known(&self) -> u32 {
+        match &self.0.store {
+            #[cfg(feature = "redis")]
+            AnyStore::Fleet(fleet) => fleet.nodes(),
+            AnyStore::Here(_) => 1,
+        }
+    }
+
+    /// How many nodes share the quota while Redis does not answer: those that count each other
+    /// there, or as many as the policy says if that is more. One where states are kept here.
+    pub fn nodes(&self) -> u32 {
+        let floor = |rule: &Rule| match rule.without_store() {
+            WithoutStore::Local { nodes } => nodes,
+            _ => 1,
+        };
+        let written = self.rules().rules().iter().map(floor).max();
+        match self.0.store.here() {
+            Some(_) => 1,
+            None => self.nodes_known().max(written.unwrap_or(1)),
+        }
+    }
+
     /// The snapshot that this gate began with.
     pub fn restored(&self) -> Option<SnapshotRestored> {
         self.0.began_with
@@ -122,6 +153,9 @@ fn export(
         rules().zip(&hidden).map(|(it, name)| NamedRule { name, also: &it.also, rule: &it.rule });
     store.export(&named.collect::<Vec<_>>(), at, out)
 }
+
+/// What a file begins with that says how many nodes there are.
+pub(crate) const NODES: &str = "tidegate nodes ";
 
 /// Reads a snapshot, if there is one.
 pub(crate) fn load(path: &Path, keys_max: usize) -> Result<Option<Restored>, SnapshotProblem> {
@@ -212,6 +246,11 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 impl SnapshotProblem {
+    #[cfg(feature = "redis")]
+    pub(crate) fn new(path: &Path, error: SnapshotError) -> SnapshotProblem {
+        SnapshotProblem { path: path.to_owned(), error }
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -258,9 +297,6 @@ impl std::error::Error for SnapshotProblem {
 impl fmt::Display for SaveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SaveError::Elsewhere => {
-                f.write_str("states are kept in Redis: there is nothing here to be saved")
-            }
             SaveError::Io { path, error } => write!(
                 f,
                 "the snapshot `{}` cannot be written: {error}; the last one stays",

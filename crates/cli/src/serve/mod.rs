@@ -65,9 +65,6 @@ fn make_sense(args: &Args) -> Result<(), Failure> {
         () if args.clock == ClockKind::Manual => {
             "--clock manual is for states in memory: Redis goes by its own clock"
         }
-        () if args.snapshot.is_some() => {
-            "--snapshot is for states in memory: those in Redis outlive a restart"
-        }
         () => return Ok(()),
     };
     Err(Failure::Usage { command: "serve", text: text.to_owned() })

@@ -112,7 +112,7 @@ pub(crate) static FILE: Table = Table {
         "on_store_error": Takes::OneOf(&WITHOUT_STORE),
             "What rules do while Redis does not answer, unless they say so themselves: `local` \
              decides by this node's share of the quota, `open` lets pass, `closed` refuses.";
-        "nodes": COUNT, "How many nodes share the quota while Redis does not answer.";
+        "nodes": COUNT, "How many nodes share the quota without Redis at least; they are counted.";
     },
     required: &[],
 };

@@ -21,6 +21,7 @@ mod keys;
 mod look;
 mod model;
 mod namespace;
+mod nodes;
 mod on_redis;
 mod overrides;
 mod plain;

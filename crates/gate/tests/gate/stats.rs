@@ -77,7 +77,12 @@ async fn a_gate_by_redis_says_what_it_has_seen_of_it() {
 
     let server = Server::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
-    let gate = Gate::builder().rules(rules(POLICY)).fleet(Fleet::new(store)).open().unwrap();
+    let gate = Gate::builder()
+        .rules(rules(POLICY))
+        .fleet(Fleet::new(store))
+        .beat_every(None)
+        .open()
+        .unwrap();
     for _ in 0..3 {
         drop(gate.admit(&by("ada")).await);
     }

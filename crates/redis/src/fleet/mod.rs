@@ -12,7 +12,7 @@ mod stats;
 mod without;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use tidegate_core::{Change, Policy, Tick};
 use tidegate_store::{Clock as _, MemoryStore, SystemClock};
@@ -26,6 +26,7 @@ use self::owed::Owed;
 pub use self::put::WantedRule;
 pub use self::receipts::FleetReceipts;
 use self::repay::Repaying;
+use self::rule::share;
 pub use self::rule::{FleetChangeError, SharedRule, WithoutStore};
 pub use self::stats::StoreStats;
 use crate::failure::StoreError;
@@ -79,6 +80,8 @@ struct Inner {
     counts: Counts,
     /// How many rules there have been.
     rules: AtomicU64,
+    /// How many nodes are known to share the quota.
+    nodes: AtomicU32,
 }
 
 /// One of the limits that a request has to pass.
@@ -110,7 +113,9 @@ impl Fleet {
         let (clock, counts, repaying) =
             (SystemClock::new(), Counts::default(), Repaying::default());
         let (owed, rules) = (Owed::new(local.keys_max()), AtomicU64::new(0));
-        Fleet { inner: Arc::new(Inner { store, local, owed, repaying, clock, counts, rules }) }
+        let nodes = AtomicU32::new(1);
+        let inner = Inner { store, local, owed, repaying, clock, counts, rules, nodes };
+        Fleet { inner: Arc::new(inner) }
     }
 
     /// The same connections and the same memory for a policy of this name, which may have none:
@@ -145,7 +150,28 @@ impl Fleet {
         without: WithoutStore,
     ) -> Result<SharedRule, FleetChangeError> {
         let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
-        SharedRule::new(rule, number, without, (&self.inner.local, &self.inner.owed))
+        let share = share(rule.policy(), self.among_all(without));
+        let share = share.map_err(FleetChangeError::Quota)?;
+        SharedRule::new(rule, (number, without), share, (&self.inner.local, &self.inner.owed))
+    }
+
+    /// How many nodes are known to share the quota; one unless somebody said.
+    pub fn nodes(&self) -> u32 {
+        self.inner.nodes.load(Ordering::Relaxed)
+    }
+
+    /// Says how many nodes there are: rules that are made or [put](Fleet::put) from now on have the
+    /// share of one of so many, or of as many as [`WithoutStore::Local`] says if that is more.
+    pub fn set_nodes(&self, nodes: u32) {
+        self.inner.nodes.store(nodes.max(1), Ordering::Relaxed);
+    }
+
+    /// What a rule does without Redis, with all nodes that are known.
+    fn among_all(&self, without: WithoutStore) -> WithoutStore {
+        match without {
+            WithoutStore::Local { nodes } => WithoutStore::Local { nodes: nodes.max(self.nodes()) },
+            other => other,
+        }
     }
 
     /// Changes the policy of a rule, for all its clones: what was consumed is kept.

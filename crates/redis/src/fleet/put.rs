@@ -41,7 +41,7 @@ impl Fleet {
     pub fn put(&self, wanted: &[WantedRule<'_>]) -> Result<Vec<SharedRule>, FleetChangeError> {
         let now = Now { here: self.now(), in_redis: self.server_now() };
         let shares: Result<Vec<Policy>, _> =
-            wanted.iter().map(|it| share(&it.policy, it.without)).collect();
+            wanted.iter().map(|it| share(&it.policy, self.among_all(it.without))).collect();
         let shares = shares.map_err(FleetChangeError::Quota)?;
         let counted: Vec<Counted> = wanted.iter().map(Counted::of).collect();
         let here = || wanted.iter().zip(&shares).zip(&counted);

@@ -61,11 +61,10 @@ pub(super) struct Now {
 impl SharedRule {
     pub(super) fn new(
         rule: FleetRule,
-        number: u64,
-        without: WithoutStore,
+        (number, without): (u64, WithoutStore),
+        share: Policy,
         stores: (&MemoryStore, &Owed),
     ) -> Result<SharedRule, FleetChangeError> {
-        let share = share(rule.policy(), without).map_err(FleetChangeError::Quota)?;
         let (local, owed) = stores;
         let local = local.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany)?;
         let owed = owed.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany)?;

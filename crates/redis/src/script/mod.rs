@@ -56,6 +56,10 @@ pub(crate) static CARRY: LazyLock<Script> =
 pub(crate) static FACTOR: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("factor.lua")));
 
+/// Has nodes count each other.
+pub(crate) static NODES: LazyLock<Script> =
+    LazyLock::new(|| Script::new(include_str!("nodes.lua")));
+
 /// States are kept for a second longer than they count: clocks of primary and replica differ.
 pub(crate) const SLACK_MILLIS: u64 = 1_000;
 

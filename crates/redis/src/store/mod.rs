@@ -6,6 +6,7 @@ mod build;
 mod carry;
 mod factor;
 mod judged;
+mod nodes;
 mod prefix;
 mod renew;
 

@@ -25,6 +25,9 @@ pub(super) fn write(text: &mut Text, gate: &Gate) {
         text.family(name, Kind::Counter, help);
         text.value(&[], value);
     }
+    let help = "Nodes that share the quota while Redis does not answer.";
+    text.family("tidegate_nodes", Kind::Gauge, help);
+    text.value(&[], gate.nodes().into());
     // Also where there is no Redis: an alert on what is not there never fires.
     let store = store.unwrap_or_default();
     write_fallback(text, &store);
