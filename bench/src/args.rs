@@ -1,4 +1,4 @@
-//! The command line, read by hand: seven commands and three switches.
+//! The command line, read by hand: nine commands and three switches.
 
 use crate::doors::Part;
 use crate::setting::Effort;
@@ -15,6 +15,7 @@ pub(crate) struct Args {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Adaptive,
+    Crowd,
     Decide,
     Doors {
         /// All, if none is named.
@@ -57,6 +58,7 @@ impl Args {
         for word in words {
             match word.as_str() {
                 "adaptive" => args.command = Command::Adaptive,
+                "crowd" => args.command = Command::Crowd,
                 "decide" => args.command = Command::Decide,
                 "doors" => args.command = Command::Doors { parts: Vec::new() },
                 "fair" => args.command = Command::Fair,
@@ -119,7 +121,10 @@ Usage: cargo run --profile bench -p tidegate-bench -- <command> [switches]
 
 Commands:
   adaptive Adaptive limits in virtual time, beside Vegas, Gradient2, AIMD and Envoy's gradient
-  decide   Nanoseconds for one decision, and the ratio to governor's, under eight workloads
+  crowd    Floods of made-up keys beyond the cap, for every algorithm: what they leave to
+           newcomers, and what a decision then costs
+  decide   Nanoseconds for one decision, and the ratio to governor's, under 24 workloads: one
+           key or a million, texts or numbers, debts that are paid when a key comes back or not
   doors    `tidegate serve` beside Redis, redis-cell and throttlecrab-server: the Redis protocol,
            HTTP and gRPC, latency at half load, quiet connections, reloads. Start it by
            `cargo xtask bench doors`, which builds the servers. One or more of `resp`, `http`,

@@ -13,6 +13,7 @@ use crate::statistics::{Spread, float, median, nanos_each};
 use crate::subject::{BASE, CONTENDERS, Contender, Subject};
 use crate::tape::Tape;
 use crate::timer;
+use crate::usual;
 use crate::workload::{Call, Draw, Scene, Workload, scenes};
 
 pub(crate) fn run(effort: Effort) -> Report {
@@ -23,17 +24,18 @@ pub(crate) fn run(effort: Effort) -> Report {
             report.tables.push(table(workload, column));
             report.figures.extend(figures(workload, column));
         }
+        report.figures.extend(usual::figures(&scene, &columns));
     }
     report
 }
 
 /// One subject under one workload.
-struct Row {
-    name: &'static str,
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
     /// Nanoseconds a decision, one value a round.
-    nanos: Vec<f64>,
+    pub(crate) nanos: Vec<f64>,
     /// Processors that its threads had, one value a round.
-    cores: Vec<f64>,
+    pub(crate) cores: Vec<f64>,
     decisions: u64,
     admitted: u64,
 }

@@ -5,7 +5,7 @@ use std::slice;
 use crate::figure::{Figure, Target, Unit, own_algorithm};
 use crate::key::Key;
 use crate::report::{Report, Table};
-use crate::setting::{Effort, Quota, Setting};
+use crate::setting::{Effort, Form, Quota, Setting};
 use crate::statistics::{Spread, median, nanos_each};
 use crate::subject::{CONTENDERS, Contender, Subject};
 use crate::tape::Tape;
@@ -51,7 +51,7 @@ fn measure(contender: &Contender, effort: Effort) -> (Vec<f64>, Vec<f64>) {
 }
 
 fn beside_idle_keys(contender: &Contender, keys: u64) -> Box<dyn Subject> {
-    let subject = (contender.make)(&Setting { keys, quota: Quota::MANY });
+    let subject = (contender.make)(&Setting { keys, quota: Quota::MANY, form: Form::Text });
     let mut key = Key::numbered(0);
     for number in 0..keys {
         key.renumber(number);

@@ -1,7 +1,8 @@
 //! Tidegate beside its peers: the same work, in the same run.
 //!
-//! `subject` holds what is measured, `workload` the traffic; `adaptive`, `decide`, `doors`, `fair`,
-//! `layer`, `memory`, `pause` and `redis` are the commands. Start with `--help`.
+//! `subject` holds what is measured, `workload` and `usual` the traffic; `adaptive`, `crowd`,
+//! `decide`, `doors`, `fair`, `layer`, `memory`, `pause` and `redis` are the commands. Start with
+//! `--help`.
 
 #![expect(
     clippy::print_stdout,
@@ -11,6 +12,7 @@
 
 mod adaptive;
 mod args;
+mod crowd;
 mod decide;
 mod doors;
 mod fair;
@@ -32,6 +34,7 @@ mod status;
 mod subject;
 mod tape;
 mod timer;
+mod usual;
 mod workload;
 
 use std::env;
@@ -71,6 +74,7 @@ fn run(args: &Args) -> Result<bool> {
             return Ok(true);
         }
         Command::Adaptive => ("adaptive", adaptive::run_all(args.effort)),
+        Command::Crowd => ("crowd", crowd::run(args.effort)),
         Command::Decide => ("decide", decide::run(args.effort)),
         Command::Doors { parts } => ("doors", doors::run(args.effort, parts)?),
         Command::Fair => ("fair", fair::run(args.effort)),

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::figure::{Figure, Target, Unit, own_algorithm};
 use crate::key::Key;
 use crate::report::{Report, Table};
-use crate::setting::{Effort, Quota, Setting};
+use crate::setting::{Effort, Form, Quota, Setting};
 use crate::statistics::float;
 use crate::status;
 use crate::subject::{CONTENDERS, Contender};
@@ -41,7 +41,7 @@ pub(crate) fn child(name: &str, keys: u64) -> Result<String> {
     let contender = contender.with_context(|| format!("no such subject: `{name}`"))?;
     let mut key = Key::numbered(0);
     let before = status::process_bytes("VmRSS")?;
-    let subject = (contender.make)(&Setting { keys, quota: Quota::MANY });
+    let subject = (contender.make)(&Setting { keys, quota: Quota::MANY, form: Form::Text });
     for number in 0..keys {
         key.renumber(number);
         subject.decide(&key);

@@ -16,7 +16,7 @@ use crate::histogram::Histogram;
 use crate::idle;
 use crate::key::Key;
 use crate::report::{Report, Table};
-use crate::setting::{Effort, Quota, Setting};
+use crate::setting::{Effort, Form, Quota, Setting};
 use crate::statistics::{median, micros};
 use crate::status;
 use crate::subject::{CONTENDERS, Contender};
@@ -73,7 +73,8 @@ struct Pauses {
 fn come_and_go(contender: &Contender, effort: Effort) -> Result<Pauses> {
     let keys = effort.of(KEYS);
     let lifetime = effort.of_time(LIFETIME);
-    let subject = (contender.make)(&Setting { keys, quota: Quota { per: lifetime, burst: 1 } });
+    let quota = Quota { per: lifetime, burst: 1 };
+    let subject = (contender.make)(&Setting { keys, quota, form: Form::Text });
     let start = timer::now();
     let waits_before = status::thread_waits()?;
     let mut key = Key::numbered(0);

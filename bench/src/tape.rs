@@ -47,13 +47,13 @@ impl<'a> Tape<'a> {
 
     /// Calls `decide` with [`BATCH`] keys at a time (the last batch may be shorter).
     #[inline]
-    pub(crate) fn batches(&self, mut decide: impl FnMut(&[&str]) -> u64) -> u64 {
+    pub(crate) fn batches(&self, mut decide: impl FnMut(&[&Key]) -> u64) -> u64 {
         let mut admitted = 0;
-        let mut batch = [""; BATCH];
+        let mut batch = [&self.keys[0]; BATCH];
         for _ in 0..self.laps {
             for keys in self.keys.chunks(BATCH) {
-                for (text, key) in batch.iter_mut().zip(keys) {
-                    *text = &key.0;
+                for (place, key) in batch.iter_mut().zip(keys) {
+                    *place = key;
                 }
                 admitted += decide(&batch[..keys.len()]);
             }
@@ -80,7 +80,7 @@ mod tests {
             true
         });
         let admitted = tape.batches(|keys| {
-            batched.extend(keys.iter().map(ToString::to_string));
+            batched.extend(keys.iter().map(|key| key.0.clone()));
             keys.len() as u64
         });
         assert_eq!(single, batched);

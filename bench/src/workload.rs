@@ -1,6 +1,7 @@
 //! The traffic that `decide` times.
 
-use crate::setting::{Effort, Quota, Setting};
+use crate::setting::{Effort, Form, Quota, Setting};
+use crate::usual;
 
 /// One column of the comparison.
 #[derive(Debug, Clone, Copy)]
@@ -11,8 +12,18 @@ pub(crate) struct Workload {
     pub(crate) draw: Draw,
     pub(crate) threads: usize,
     pub(crate) call: Call,
+    /// Who takes part.
+    pub(crate) field: Field,
     /// The most that our time may be of governor's.
     pub(crate) target: Option<f64>,
+}
+
+/// Which subjects take part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    All,
+    /// Ours, governor and the bare table.
+    Usual,
 }
 
 /// How the next key is chosen.
@@ -40,22 +51,24 @@ pub(crate) struct Scene {
     pub(crate) workloads: &'static [Workload],
 }
 
-pub(crate) fn scenes(effort: Effort) -> [Scene; 4] {
+pub(crate) fn scenes(effort: Effort) -> Vec<Scene> {
     let many = effort.of(MANY_KEYS);
-    [
-        Scene { setting: Setting { keys: 1, quota: Quota::HOT }, passes: 1, workloads: &HOT },
+    let of = |keys, quota| Setting { keys, quota, form: Form::Text };
+    let scenes = [
+        Scene { setting: of(1, Quota::HOT), passes: 1, workloads: &HOT },
         Scene {
-            setting: Setting { keys: 1, quota: Quota::REFUSING },
+            setting: of(1, Quota::REFUSING),
             passes: PASSES_UNTIL_REFUSED,
             workloads: &[HOT_REFUSED],
         },
-        Scene { setting: Setting { keys: many, quota: Quota::MANY }, passes: 1, workloads: &MANY },
+        Scene { setting: of(many, Quota::MANY), passes: 1, workloads: &MANY },
         Scene {
-            setting: Setting { keys: many, quota: Quota::REFUSING },
+            setting: of(many, Quota::REFUSING),
             passes: PASSES_UNTIL_REFUSED,
             workloads: &[MANY_REFUSED],
         },
-    ]
+    ];
+    scenes.into_iter().chain(usual::scenes(many)).collect()
 }
 
 impl Workload {
@@ -71,6 +84,7 @@ const HOT: [Workload; 2] = [
         draw: Draw::Hot,
         threads: 1,
         call: Call::Single,
+        field: Field::All,
         target: Some(0.6),
     },
     Workload {
@@ -79,6 +93,7 @@ const HOT: [Workload; 2] = [
         draw: Draw::Hot,
         threads: 2,
         call: Call::Single,
+        field: Field::All,
         target: Some(1.0),
     },
 ];
@@ -89,7 +104,8 @@ const HOT_REFUSED: Workload = Workload {
     draw: Draw::Hot,
     threads: 1,
     call: Call::Single,
-    target: Some(0.6),
+    field: Field::All,
+    target: Some(0.65),
 };
 
 const MANY: [Workload; 4] = [
@@ -99,6 +115,7 @@ const MANY: [Workload; 4] = [
         draw: Draw::Uniform,
         threads: 1,
         call: Call::Single,
+        field: Field::All,
         target: Some(0.4),
     },
     Workload {
@@ -107,6 +124,7 @@ const MANY: [Workload; 4] = [
         draw: Draw::Uniform,
         threads: 2,
         call: Call::Single,
+        field: Field::All,
         target: None,
     },
     Workload {
@@ -115,6 +133,7 @@ const MANY: [Workload; 4] = [
         draw: Draw::Zipf,
         threads: 1,
         call: Call::Single,
+        field: Field::All,
         target: None,
     },
     Workload {
@@ -124,6 +143,7 @@ const MANY: [Workload; 4] = [
         draw: Draw::Uniform,
         threads: 1,
         call: Call::Batch,
+        field: Field::All,
         target: Some(0.15),
     },
 ];
@@ -134,6 +154,7 @@ const MANY_REFUSED: Workload = Workload {
     draw: Draw::Uniform,
     threads: 1,
     call: Call::Single,
+    field: Field::All,
     target: None,
 };
 

@@ -36,7 +36,7 @@ fn call(args: &[String]) -> Result<Vec<&str>> {
     if args.is_empty() {
         bail!(
             "bench needs to know what to measure: \
-             adaptive, decide, doors, fair, layer, memory, pause or redis"
+             adaptive, crowd, decide, doors, fair, layer, memory, pause or redis"
         );
     }
     let mut call =

@@ -33,7 +33,7 @@ impl Subject for Floor {
             let mut hashes = [0; BATCH];
             let mut touched = 0;
             for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = self.hash(key);
+                *hash = self.hash(&key.0);
                 touched |= self.words[self.home(*hash)].load(Ordering::Relaxed);
             }
             std::hint::black_box(touched);

@@ -7,6 +7,7 @@
 //! called directly; the harness makes one virtual call for a whole tape, so that no decision
 //! pays for the harness.
 
+mod bare;
 mod floor;
 mod governor;
 mod limitador;
@@ -19,7 +20,7 @@ mod trypema;
 use crate::key::Key;
 use crate::setting::Setting;
 use crate::tape::Tape;
-use crate::workload::Workload;
+use crate::workload::{Field, Workload};
 
 /// A limiter that has been built and can be asked.
 pub(crate) trait Subject: Sync {
@@ -58,18 +59,23 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    /// Takes part in `decide` and in `memory`; override the fields that differ.
+    /// Takes part in `memory`, and in `decide` where all do; override the fields that differ.
     const fn new(name: &'static str, make: fn(&Setting) -> Box<dyn Subject>) -> Self {
-        Self { name, make, decides: |_| true, thinning: 1, memory_keys: TEN_MILLION, pauses: false }
+        let decides = |workload: &Workload| workload.field == Field::All;
+        Self { name, make, decides, thinning: 1, memory_keys: TEN_MILLION, pauses: false }
     }
 }
 
 /// What every ratio is to.
 pub(crate) const BASE: &str = governor::CONTENDER.name;
 
+/// The least that the usual case can cost.
+pub(crate) const BARE: &str = bare::CONTENDER.name;
+
 /// In the order of the tables.
 pub(crate) const CONTENDERS: &[Contender] = &[
     floor::CONTENDER,
+    bare::CONTENDER,
     tidegate::TOKEN_BUCKET,
     tidegate::GCRA,
     tidegate::FIXED_WINDOW,
@@ -91,16 +97,29 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::setting::Quota;
+    use crate::setting::{Form, Quota};
 
     #[test]
     fn every_contender_admits_its_burst_and_then_refuses() {
         let quota = Quota { per: Duration::from_hours(10), burst: 2 };
         for contender in CONTENDERS {
-            let subject = (contender.make)(&Setting { keys: 2, quota });
+            let subject = (contender.make)(&Setting { keys: 2, quota, form: Form::Text });
             let key = Key::numbered(1);
             let admitted = (0..10).filter(|_| subject.decide(&key)).count();
             assert!((1..=2).contains(&admitted), "{}: {admitted} of 10", contender.name);
+        }
+    }
+
+    #[test]
+    fn numbers_and_texts_are_admitted_alike() {
+        let keys: Vec<Key> = (0..1000).map(|draw| Key::numbered(draw * 37 % 100)).collect();
+        let tape = Tape::new(&keys, 1);
+        for contender in CONTENDERS.iter().filter(|it| (it.decides)(&crate::usual::EXAMPLE)) {
+            let quota = Quota { per: Duration::from_hours(10), burst: 4 };
+            let [text, number] = [Form::Text, Form::Number]
+                .map(|form| (contender.make)(&Setting { keys: 100, quota, form }));
+            assert_eq!(text.play(&tape), number.play(&tape), "{}", contender.name);
+            assert_eq!(text.play_batches(&tape), number.play_batches(&tape), "{}", contender.name);
         }
     }
 
@@ -110,7 +129,7 @@ mod tests {
         let tape = Tape::new(&keys, 1);
         for contender in CONTENDERS {
             let quota = Quota { per: Duration::from_hours(10), burst: 4 };
-            let setting = Setting { keys: 100, quota };
+            let setting = Setting { keys: 100, quota, form: Form::Text };
             let single = (contender.make)(&setting).play(&tape);
             let batched = (contender.make)(&setting).play_batches(&tape);
             assert_eq!(single, batched, "{}", contender.name);

@@ -17,9 +17,10 @@ use crate::key::Key;
 use crate::setting::{Quota, Setting};
 use crate::tape::Tape;
 use crate::timer;
+use crate::workload::Field;
 
 pub(super) const PERIODIC: Contender = Contender {
-    decides: |workload| workload.threads == 1,
+    decides: |workload| workload.threads == 1 && workload.field == Field::All,
     memory_keys: MILLION,
     ..Contender::new("throttlecrab periodic, no lock", make_periodic)
 };
