@@ -29,6 +29,8 @@ pub enum Attribute {
     Identity(usize),
     /// The client's address, grouped as the file says.
     Ip,
+    /// The client's address as one of a network of IPv6 of so many bits; of IPv4, as `Ip`.
+    Ip6(u8),
     /// The method.
     Method,
     /// The path, made plain.
@@ -68,6 +70,9 @@ impl Attribute {
         }
         if let Some(name) = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             return Ok(Attribute::Named(name.into()));
+        }
+        if let Some(bits) = text.strip_prefix("ip/") {
+            return network_bits(bits).map(Attribute::Ip6);
         }
         Ok(match text {
             "api-key" => Attribute::ApiKey,
@@ -132,6 +137,14 @@ impl Attribute {
 
 const NAME_BYTES_MAX: usize = 256;
 
+fn network_bits(text: &str) -> Result<u8, Misread> {
+    let bits = text.parse().ok().filter(|bits| (1..=128).contains(bits));
+    bits.ok_or_else(|| {
+        let message = format!("{} is no network of IPv6", quoted(&format!("ip/{text}")));
+        Misread::new(message, "write its bits, from 1 to 128, as in `ip/48`")
+    })
+}
+
 fn segment_number(text: &str) -> Result<usize, Misread> {
     let number = text.parse().ok().filter(|number| (1..=64).contains(number));
     number.ok_or_else(|| {
@@ -190,6 +203,7 @@ impl fmt::Display for Attribute {
             Attribute::Host => f.write_str("host"),
             Attribute::Identity(index) => write!(f, "identity {index}"),
             Attribute::Ip => f.write_str("ip"),
+            Attribute::Ip6(bits) => write!(f, "ip/{bits}"),
             Attribute::Method => f.write_str("method"),
             Attribute::Named(name) => write!(f, "{{{name}}}"),
             Attribute::Path => f.write_str("path"),

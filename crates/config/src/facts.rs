@@ -201,6 +201,12 @@ impl<'r, 'a> Facts<'r, 'a> {
                 parts.push(Part { source: attribute, value });
                 true
             }
+            Attribute::Ip6(bits) => {
+                let Some(client) = self.client() else { return false };
+                let value = Value::Address(self.identify.proxies.group_of(client, *bits));
+                parts.push(Part { source: attribute, value });
+                true
+            }
             _ => {
                 let Some(bytes) = self.bytes(attribute, within) else { return false };
                 parts.push(Part { source: attribute, value: Value::Bytes(bytes) });

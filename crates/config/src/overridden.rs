@@ -43,12 +43,14 @@ impl Rules {
     }
 
     fn part<'r>(&self, source: &'r Attribute, value: &'r [u8]) -> Option<Part<'r>> {
-        if !matches!(source, Attribute::Ip) {
-            return Some(Part { source, value: Value::Bytes(value.into()) });
-        }
+        let bits = match source {
+            Attribute::Ip => 128,
+            Attribute::Ip6(bits) => *bits,
+            _ => return Some(Part { source, value: Value::Bytes(value.into()) }),
+        };
         let text = str::from_utf8(value).ok()?;
         let address: IpAddr = text.split('/').next()?.parse().ok()?;
-        Some(Part { source, value: Value::Address(self.identify.proxies.group(address)) })
+        Some(Part { source, value: Value::Address(self.identify.proxies.group_of(address, bits)) })
     }
 }
 

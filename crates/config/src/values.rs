@@ -25,7 +25,7 @@ impl Facts<'_, '_> {
     /// values. Of an identity, whether one that it may be made of is so.
     pub(crate) fn is_unusable(&self, attribute: &Attribute, within: Option<&Matcher>) -> bool {
         match attribute {
-            Attribute::Fingerprint | Attribute::Ip => false,
+            Attribute::Fingerprint | Attribute::Ip | Attribute::Ip6(_) => false,
             // Which of several tokens the application takes is not for us to know.
             Attribute::Claim(_) if self.is_torn(attribute) => true,
             Attribute::Identity(index) => {
@@ -119,6 +119,10 @@ impl Facts<'_, '_> {
                 self.identify.tiers.names.get(self.tier())?.as_bytes().to_vec().into()
             }
             Attribute::Ip => self.client()?.to_string().into_bytes().into(),
+            Attribute::Ip6(bits) => {
+                let group = self.identify.proxies.group_of(self.client()?, *bits);
+                group.to_string().into_bytes().into()
+            }
             Attribute::Fingerprint | Attribute::Identity(_) => return self.joined(attribute),
         };
         (!value.is_empty()).then_some(value)

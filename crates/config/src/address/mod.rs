@@ -93,6 +93,19 @@ impl Proxies {
         Group(network.trunc())
     }
 
+    /// The same for a wider network of IPv6, of so many bits; it is never narrower than what counts
+    /// as one client.
+    pub(crate) fn group_of(&self, address: IpAddr, ipv6_bits: u8) -> Group {
+        let ipv6_prefix = self.ipv6_prefix.min(ipv6_bits);
+        match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = IpNet::new(address.into(), ipv6_prefix.min(128));
+                Group(network.unwrap_or_else(|_| IpNet::from(IpAddr::from(address))).trunc())
+            }
+            address @ IpAddr::V4(_) => self.group(address),
+        }
+    }
+
     /// Whether a header has any say in who asks.
     pub(crate) fn believes_anybody(&self) -> bool {
         !self.trusted.is_empty()

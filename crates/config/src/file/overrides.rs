@@ -244,6 +244,7 @@ fn is_vouched_for(source: &Attribute) -> bool {
             | Attribute::Claim(_)
             | Attribute::Given(_)
             | Attribute::Ip
+            | Attribute::Ip6(_)
     )
 }
 

@@ -93,11 +93,12 @@ impl Reading<'_> {
             None => (value, false),
         };
         Some(match source {
-            Attribute::Ip => return self.address(value),
+            Attribute::Ip => return self.address(value, 128),
+            Attribute::Ip6(bits) => return self.address(value, *bits),
             // An address is no name: otherwise whoever sends it as one would have its quota.
             _ if !is_sure
-                && others.any(|it| *it == Attribute::Ip)
-                && self.address(value).is_some() =>
+                && others.any(|it| matches!(it, Attribute::Ip | Attribute::Ip6(_)))
+                && self.address(value, 128).is_some() =>
             {
                 return None;
             }
@@ -114,12 +115,12 @@ impl Reading<'_> {
     }
 
     /// The group of an address, or the group itself.
-    fn address(&self, value: &str) -> Option<String> {
+    fn address(&self, value: &str, bits: u8) -> Option<String> {
         if let Ok(address) = value.parse::<IpAddr>() {
-            return Some(self.proxies.group(address).to_string());
+            return Some(self.proxies.group_of(address, bits).to_string());
         }
         let network: IpNet = value.parse().ok()?;
-        let group = self.proxies.group(network.network()).to_string();
+        let group = self.proxies.group_of(network.network(), bits).to_string();
         (group == network.trunc().to_string()).then_some(group)
     }
 }

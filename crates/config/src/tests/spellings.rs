@@ -126,3 +126,21 @@ rules: [{ name: a, key: client, limit: 10/min,
     let many = (0..9_000).fold(String::new(), |all, number| all + "k=" + &number.to_string() + "&");
     assert_eq!(key(policy, &request(&format!("/?{many}k=evil"))), "blocked");
 }
+
+#[test]
+fn a_wider_network_counts_as_one() {
+    let by_site = "identify: { ipv6_prefix: 56 }
+rules: [{ name: a, key: ip/48, limit: 9/s, overrides: { '2001:db8:9:7::1': block } }]";
+    let from = |peer: &str| key(by_site, &Sample::new("/").from_peer(peer.parse().unwrap()));
+    assert_eq!(from("2001:db8:1:ff::7"), "ip/48=2001:db8:1::/48");
+    assert_eq!(from("::ffff:192.0.2.7"), "ip/48=192.0.2.7");
+    assert_eq!(from("2001:db8:9:8::2"), "blocked");
+    let narrow = "rules: [{ name: a, key: ip/128, limit: 9/s }]";
+    let sample = Sample::new("/").from_peer("2001:db8:1:2::7".parse().unwrap());
+    assert_eq!(key(narrow, &sample), "ip/128=2001:db8:1:2::/64", "never narrower than a client");
+    for bits in ["", "0", "129", "x", "-1"] {
+        let text = format!("rules: [{{ name: a, key: ip/{bits}, limit: 9/s }}]");
+        let report = crate::rules::Rules::from_text(&text).unwrap_err().to_string();
+        assert!(report.contains("is no network of IPv6"), "{report}");
+    }
+}

@@ -1,6 +1,6 @@
 //! One credential in many spellings, tried by somebody who wants a bucket for each.
 
-use crate::support::{limited, request, status, with};
+use crate::support::{from, limited, request, status, with};
 
 /// How many of ten requests pass a limit of two.
 #[track_caller]
@@ -37,4 +37,25 @@ fn another_spelling_of_a_value_is_no_bucket_of_its_own() {
     });
     let queries = ["/?api_key=ab", "/?api_key=%61b", "/?%61pi_key=a%62", "/?API_KEY=ab"];
     check("query:api_key", |at| request(queries[at % queries.len()]));
+}
+
+/// As the documentation has it: a limit for a /64 beside one for the /48 around it.
+#[test]
+fn rotating_addresses_of_one_network_are_one_client() {
+    let policy = "rules: [{ name: client, key: ip, limit: 3/min },
+                          { name: site, key: ip/48, limit: 10/min }]";
+    let (mut service, hello, _) = limited(policy);
+    for subnet in 0..300 {
+        status(&mut service, from(&format!("2001:db8:1:{subnet:x}::{subnet:x}"), "/"));
+    }
+    assert_eq!(hello.calls(), 10, "of one /48");
+    for host in 0..9 {
+        status(&mut service, from(&format!("2001:db8:2:7::{host:x}"), "/"));
+    }
+    assert_eq!(hello.calls(), 13, "of one /64 in another");
+    for host in 0..9 {
+        for peer in [format!("192.0.2.{host}"), format!("::ffff:192.0.2.{host}")] {
+            assert_eq!(status(&mut service, from(&peer, "/")), 200, "{peer}");
+        }
+    }
 }
