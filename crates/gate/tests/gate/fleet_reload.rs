@@ -216,9 +216,8 @@ async fn a_policy_that_there_is_no_room_for_changes_nothing() {
         format!("rules: [{}]", (0..rules).map(rule).collect::<Vec<_>>().join(", "))
     };
     let (server, clock, local) = (Server::start().unwrap(), clock_at(START), MemoryStore::new());
-    // Each takes two names: by which it decides without Redis, and what it owes then.
     let other = Policy::token_bucket(Quota::per_day(1)).unwrap();
-    let _others: Vec<_> = (0..65_510).map(|_| local.rule(other).unwrap()).collect();
+    let _others: Vec<_> = (0..65_520).map(|_| local.rule(other).unwrap()).collect();
     let fleet = Fleet::with_local(store(&server, &clock).await, local);
     let builder = Gate::builder().rules(rules(&policy(8, 10))).fleet(fleet);
     let gate = builder.clock(clock).open().unwrap();
