@@ -78,6 +78,21 @@ lints! {
         "A rule above ends the list for every request that this rule matches.",
         "The rule limits nobody. Move it above the rule that hides it, or give it a higher \
          `priority`.";
+    UnverifiedKey, "unverified-key":
+        "A rule counts by what every client can choose for itself.",
+        "Whoever writes another value into the header, cookie or query parameter has a new limit, \
+         as often as they like. Count by `api-key`, by a claim of a token or by what the \
+         application knows; or add a rule with `key: ip` that is for the same requests, as a \
+         ceiling for each address.";
+    UnverifiedQuota, "unverified-quota":
+        "An `unlimited` override is for a name that every client can say.",
+        "Whoever learns the name has no limit. Give the quota to an `api-key` or to a claim, as in \
+         `api-key=acme: unlimited`, or add a rule with `key: ip` that is for the same requests.";
+    UnverifiedTier, "unverified-tier":
+        "A rule believes the tier that a client says.",
+        "Everybody has the best tier by sending its name. Take the tier from `api-key:tier` or \
+         from a claim of a token; where a proxy of yours writes the header and removes what \
+         clients send, allow this.";
     UselessIfMissing, "useless-if-missing":
         "`if_missing` stands in a rule without a `key`.",
         "A rule without a key counts everybody together, so nothing can be missing. Say whom the \

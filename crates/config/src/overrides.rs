@@ -28,6 +28,11 @@ pub(crate) struct Overridden {
 }
 
 impl Overrides {
+    /// All of them, in no order.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Overridden> {
+        self.by_values.values().flatten()
+    }
+
     pub(crate) fn of(&self, parts: &[Part<'_>]) -> Option<usize> {
         if self.by_values.is_empty() {
             return None;

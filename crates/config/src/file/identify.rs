@@ -140,6 +140,7 @@ impl Reading<'_> {
 
     fn read_who(&mut self, node: &Node, index: usize) -> Option<Attribute> {
         let attribute = self.read_attribute(node)?;
+        self.check_identity(&attribute, node.at);
         match attribute {
             Attribute::Identity(other) if index <= other => {
                 let (name, other) = (&self.identities[index], &self.identities[other]);

@@ -15,6 +15,7 @@ mod rule;
 mod share;
 mod tables;
 mod tiers;
+mod unverified;
 mod ways;
 
 use std::collections::HashMap;

@@ -51,7 +51,7 @@ const BESIDE_LIMIT: [&str; 20] = [
 ];
 
 /// In ten thousandths of the keys.
-const ENFORCED_FOR_ALL: u16 = 10_000;
+pub(super) const ENFORCED_FOR_ALL: u16 = 10_000;
 
 /// How many conditions are compared, at most, to find rules that nothing reaches.
 const COMPARISONS_MAX: usize = 20_000_000;
@@ -78,6 +78,7 @@ impl Reading<'_> {
         self.check_names(&ranked);
         self.check_limits(&ranked);
         self.warn_of_unreachable(&ranked);
+        self.warn_of_unverified(&ranked);
         let tiers = self.tiers.names.len();
         let mut rules: Vec<Rule> = ranked.into_iter().map(|it| it.rule).collect();
         for rule in &mut rules {
@@ -236,6 +237,7 @@ impl Reading<'_> {
         let mut key = Vec::new();
         for one in self.read_together(node) {
             let Some(attribute) = self.read_attribute(one) else { continue };
+            self.check_identity(&attribute, one.at);
             if let Attribute::Named(name) = &attribute
                 && !matcher.names().any(|known| *known == **name)
             {
