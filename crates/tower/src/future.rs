@@ -109,11 +109,14 @@ where
         {
             let settling = admission.hurry(deadline);
             if !admission.verdict().passes() {
+                drop(take_ready(service));
                 let refused = Refused { shared: Arc::clone(shared), admission, request };
                 return Stage::Refusing { settling, refused: Some(Box::new(refused)) };
             }
         }
         if !admission.verdict().passes() {
+            // What the service keeps for one that it is ready for, somebody else may have.
+            drop(take_ready(service));
             return Stage::refused(shared, &admission, &request);
         }
         if admission.delay().is_some() {

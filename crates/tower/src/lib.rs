@@ -47,8 +47,9 @@
 //!
 //! # Put it on once
 //!
-//! Two layers one in the other both charge, and the outer one's fields win. Several limits belong
-//! into one policy: then a request passes all of them or is charged to none.
+//! Two layers one in the other both charge, and the outer one's fields win, except where the inner
+//! one refuses: it tells why, and an adaptive share around it learns nothing from that. Several
+//! limits belong into one policy: then a request passes all of them or is charged to none.
 
 #![forbid(unsafe_code)]
 

@@ -12,6 +12,7 @@ use tidegate_gate::{Admission, Answer, Keeping, Response, Settling, ToKeep};
 
 use crate::fields::{self, Wins};
 use crate::grpc;
+use crate::refusal::IsRefusal;
 use crate::seen::Answered;
 
 /// The limits of a request that passed: in its extensions, and an argument of axum's handlers.
@@ -151,6 +152,8 @@ pub(crate) struct InFlight {
     limits: Limits,
     /// Whether nothing is left to do, and nobody is left who could wish for something.
     is_over: bool,
+    /// Whether a layer within has refused it, and has told the client why.
+    is_refused: bool,
     /// Renews permits; most requests have none.
     _keeping: Option<Keeping>,
 }
@@ -173,11 +176,14 @@ impl InFlight {
         let state = State { admission, wishes: Wishes::default(), unheard: None };
         let limits = Limits(Arc::new(Mutex::new(state)));
         request.extensions_mut().insert(limits.clone());
-        InFlight { _keeping: to_keep.map(|it| limits.keep(it)), limits, is_over: false }
+        let keeping = to_keep.map(|it| limits.keep(it));
+        InFlight { limits, is_over: false, is_refused: false, _keeping: keeping }
     }
 
     /// Carries out what response and handler say, and writes what the client is told.
     pub(crate) fn answered<R>(&mut self, response: &mut http::Response<R>) -> Left {
+        let is_refused = response.extensions().get::<IsRefusal>().is_some();
+        self.is_refused = is_refused;
         let left = self.with(|state, is_alone| {
             let answered = Answered { status: response.status(), headers: response.headers() };
             let settling = if state.admission.listens() && grpc::ends_in_trailers(&answered) {
@@ -186,9 +192,12 @@ impl InFlight {
             } else {
                 state.carry_out(Some(&answered))
             };
+            if is_refused {
+                state.admission.came_of(Outcome::Abandoned);
+            }
             match settling {
                 Some(settling) => Left::Settling(settling),
-                None => state.told(response.headers_mut(), is_alone),
+                None => state.told(response.headers_mut(), is_alone, is_refused),
             }
         });
         self.is_over = matches!(left, Left::Nothing);
@@ -198,7 +207,8 @@ impl InFlight {
     /// Writes what the client is told once everything is settled.
     pub(crate) fn settled(&mut self, headers: &mut HeaderMap) -> Left {
         // It is not over: whoever had the limits until now may have wished for something since.
-        self.with(|state, is_alone| state.told(headers, is_alone))
+        let is_refused = self.is_refused;
+        self.with(|state, is_alone| state.told(headers, is_alone, is_refused))
     }
 
     /// The service has failed to answer.
@@ -231,8 +241,10 @@ impl InFlight {
 }
 
 impl State {
-    fn told(&self, headers: &mut HeaderMap, is_alone: bool) -> Left {
-        fields::write(&self.admission, headers, Wins::Ours);
+    fn told(&self, headers: &mut HeaderMap, is_alone: bool, is_refused: bool) -> Left {
+        if !is_refused {
+            fields::write(&self.admission, headers, Wins::Ours);
+        }
         let is_over = self.admission.is_settled() || !self.admission.has_permits();
         let is_over = is_over && self.unheard.is_none();
         if is_alone && is_over { Left::Nothing } else { Left::Body }

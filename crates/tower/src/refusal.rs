@@ -79,10 +79,15 @@ impl<'a> Refusal<'a> {
     }
 }
 
+/// In the extensions of a refusal, for layers around this one: it says nothing about the service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IsRefusal;
+
 /// The response to a request that is refused.
 pub(crate) fn respond(shared: &Shared, admission: &Admission, seen: Seen<'_>) -> Response<Bytes> {
     if let Some(media_type) = grpc::media_type(seen.method, seen.headers) {
         let mut response = Response::new(Bytes::new());
+        response.extensions_mut().insert(IsRefusal);
         grpc::write(admission, media_type, response.headers_mut());
         fields::write(admission, response.headers_mut(), Wins::Ours);
         return response;
@@ -90,6 +95,7 @@ pub(crate) fn respond(shared: &Shared, admission: &Admission, seen: Seen<'_>) ->
     let refusal = Refusal { admission, seen };
     let replaced = shared.on_refusal.as_ref().map(|on_refusal| on_refusal(&refusal));
     let mut response = replaced.unwrap_or_else(|| refusal.response());
+    response.extensions_mut().insert(IsRefusal);
     fields::write(admission, response.headers_mut(), Wins::Theirs);
     if seen.method == Method::HEAD {
         // It tells the length of the body that a `GET` would have, and has none.
