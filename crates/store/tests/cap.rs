@@ -215,6 +215,12 @@ fn groups_of_many_rules_fit_the_room_of_one() {
     for policy in grouped(5) {
         let store = MemoryStore::with_keys_max(1 << 10);
         let rules: Vec<Rule> = (0..100).map(|_| store.rule(policy).unwrap()).collect();
+        for id in 0..2_000 {
+            store.decide(&rules[0], store.key(("first", id)).unwrap(), NOW, 1);
+        }
+        // Without room of its own, before groups get wider.
+        let early = store.key("early").unwrap();
+        while store.decide(&rules[0], early, NOW, 1).verdict.passes() {}
         for (rule, id) in rules.iter().zip(0_u32..).cycle().take(40_000) {
             let key = store.key((id, store.stats().crowded)).unwrap();
             store.decide(rule, key, NOW, 2);
@@ -226,6 +232,7 @@ fn groups_of_many_rules_fit_the_room_of_one() {
         let stats = store.stats();
         assert!(stats.keys <= 1 << 10 && stats.groups <= 1 << 8, "{policy:?}: {stats:?}");
         assert!(rules.iter().all(|rule| store.peek(rule, key, NOW, 0).remaining == 0));
+        assert_eq!(store.peek(&rules[0], early, NOW, 0).remaining, 0, "{policy:?}");
         // Once all is paid, groups are forgotten with the keys.
         let later = NOW.after(Span::from_secs(86_400));
         for id in 0..200_000 {
