@@ -108,6 +108,7 @@ impl Tokens {
 
     /// Reads a token file.
     pub fn from_file(path: &Path) -> Result<Tokens, TokenError> {
+        crate::secret::warn_if_open(path, "the token file");
         let text =
             crate::secret::read(path).map_err(|error| TokenError::File(error.to_string()))?;
         Tokens::from_text(&String::from_utf8_lossy(&text))

@@ -21,6 +21,13 @@ pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// knows who is there.
 pub(crate) const HANDSHAKES_MAX: usize = 256;
 
+/// Of these, how many one address may be in: a pool that opens all of its connections at once has
+/// them done in turn. A proxy that is configured as such has no bound of its own.
+pub(crate) const HANDSHAKES_EACH_MAX: usize = 16;
+
+/// Handshakes of one address, those that wait for their turn included; more are let go at once.
+pub(crate) const HANDSHAKES_WAITING_EACH_MAX: usize = 256;
+
 /// For a TLS handshake: five round trips to the other end of the world.
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
 
@@ -167,6 +174,9 @@ pub(crate) const NAMED_EACH_MAX: usize = 1_024;
 
 /// When to ask again where there is no room for another limit: some may have become fresh.
 pub(crate) const NAMED_RETRY_AFTER_SECS: u32 = 60;
+
+/// How often a log line tells of callers that are refused: whoever guesses does not fill a disk.
+pub(crate) const REFUSALS_TOLD_EVERY_SECS: u64 = 1;
 
 /// Callers that have series of their own: those for whom the most is held.
 pub(crate) const METRIC_CALLERS_MAX: usize = 20;

@@ -13,9 +13,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::desk::Desk;
 use crate::http::HttpDoor;
 use crate::limits;
-use crate::listen::{self, Door, Listening, Local};
+use crate::listen::{self, Door, Listening, Local, Trusts};
 use crate::resp::RespDoor;
 use crate::rls::{EnvoyConfig, EnvoyConfigError, RateLimits, RlsDoor};
+use crate::secret;
 use crate::settings::{Bounds, Settings};
 use crate::snapshot::Snapshots;
 use crate::stop::{Stop, Stopper};
@@ -70,6 +71,7 @@ impl Server {
         if let Some(snapshot) = &settings.snapshot {
             Gate::can_save(&snapshot.path).map_err(ServeError::Snapshot)?;
         }
+        warn_of_open_secrets(&settings);
         let tls = settings.tls.take().map(Tls::new).transpose().map_err(ServeError::Tls)?;
         let bind = |address: Option<SocketAddr>| address.map(listen::bind).transpose();
         let local = settings.admin.as_deref().map(Local::bind);
@@ -110,7 +112,9 @@ impl Server {
         let exporting = exporter.map(Exporter::begin);
         let snapshots = settings.snapshot.map(|settings| Snapshots::begin(&desk, settings));
         let (bounds, drain) = (settings.bounds, settings.drain);
-        let mut doors = Doors { open: JoinSet::new(), tls, asked, drain, bounds };
+        let gate = desk.gate.clone();
+        let trusts: Trusts = Arc::new(move |address| gate.rules().trusts(address));
+        let mut doors = Doors { open: JoinSet::new(), tls, asked, drain, bounds, trusts };
         // Before they open: who comes first finds it so.
         desk.set_ready(true);
         let http = HttpDoor::new(Arc::clone(&desk), Some(json(limits)));
@@ -141,6 +145,16 @@ impl Server {
     }
 }
 
+/// Warns of secrets that others on this machine may read.
+fn warn_of_open_secrets(settings: &Settings) {
+    if let Some(tls) = &settings.tls {
+        secret::warn_if_open(&tls.key, "the private key");
+    }
+    if let Some(snapshot) = &settings.snapshot {
+        secret::warn_if_open(&snapshot.path, "the snapshot, which has keys in it");
+    }
+}
+
 /// The doors that are open.
 struct Doors {
     open: JoinSet<bool>,
@@ -148,12 +162,14 @@ struct Doors {
     asked: Stop,
     drain: Duration,
     bounds: Bounds,
+    trusts: Trusts,
 }
 
 impl Doors {
     fn open(&mut self, listener: Option<TcpListener>, door: impl Door) {
         let Some(listener) = listener else { return };
-        let listening = Listening { listener, tls: self.tls.clone(), bounds: self.bounds };
+        let (tls, trusts) = (self.tls.clone(), Arc::clone(&self.trusts));
+        let listening = Listening { listener, tls, bounds: self.bounds, trusts };
         self.open.spawn(listen::accept(listening, door, self.asked.clone(), self.drain));
     }
 }

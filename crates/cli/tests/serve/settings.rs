@@ -231,3 +231,22 @@ fn a_secret_for_keys_that_others_may_read_is_warned_of() {
         assert_eq!(log.contains("others may read the secret"), warns, "{mode:o}: {log}");
     }
 }
+
+#[test]
+fn secrets_that_others_may_read_are_warned_about() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("open-secrets");
+    fs::create_dir_all(&folder).unwrap();
+    let (tokens, snapshot) = (folder.join("tokens"), folder.join("states"));
+    fs::write(&tokens, "admin fedcba9876543210\n").unwrap();
+    let _ = fs::remove_file(&snapshot);
+    let (tokens, snapshot) = (tokens.to_str().unwrap(), snapshot.to_str().unwrap());
+    let flags = ["--token-file", tokens, "--snapshot", snapshot];
+    for (mode, warns) in [(0o644, true), (0o640, false), (0o600, false)] {
+        fs::set_permissions(tokens, fs::Permissions::from_mode(mode)).unwrap();
+        let server = Tidegate::start("rules: [{ name: all, limit: 1/s }]", &flags).unwrap();
+        let log = server.daemon.log();
+        assert_eq!(log.contains("others on this machine may read it"), warns, "{mode:o}: {log}");
+        assert!(!log.contains("fedcba"), "{log}");
+    }
+}

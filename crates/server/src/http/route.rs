@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use super::reply::{self, Problem, Reply};
 use super::{HttpDoor, body, check, forward, host, load, operate, page, permit};
 use crate::auth::{Role, Shown, Visitor, bearer};
-use crate::metrics::DoorName;
+use crate::metrics::{DoorName, Stranger};
 use crate::trace::{Ending, Outcome, Traced};
 
 /// Everything that can be asked for.
@@ -149,11 +149,20 @@ impl HttpDoor {
         host::check(&head)?;
         let said = |name: &str| head.headers.get(name).map(HeaderValue::as_bytes);
         if route.role() == Some(Role::Admin) {
-            page::refuse(&self.desk.guard, &head)?;
+            page::refuse(&self.desk.guard, &head).inspect_err(|_| {
+                self.desk.metrics.refused(DoorName::Http, visitor.peer, Stranger::Page);
+            })?;
         }
         let token = route.token(said(TOKEN_HEADER), said(AUTHORIZATION.as_str()));
         let shown = Shown { visitor, token };
-        self.let_in(route, shown)?;
+        self.let_in(route, shown).inspect_err(|problem| {
+            let why = match (problem.status(), token) {
+                (StatusCode::FORBIDDEN, _) => Stranger::Role,
+                (_, Some(_)) => Stranger::WrongToken,
+                (_, None) => Stranger::NoToken,
+            };
+            self.desk.metrics.refused(DoorName::Http, visitor.peer, why);
+        })?;
         let desk = &*self.desk;
         let body =
             if route.is_forwarded() { Bytes::new() } else { body::whole(desk, body).await? };

@@ -6,11 +6,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::shakes::Shakes;
 use super::{Door, Listening};
 use crate::auth::{Visitor, known_by};
 use crate::limits;
@@ -26,8 +26,9 @@ pub(crate) async fn accept<D: Door>(
     mut stop: Stop,
     drain: Duration,
 ) -> bool {
-    let Listening { listener, tls, bounds } = listening;
-    let (tasks, shakes) = (JoinSet::new(), shakes());
+    let Listening { listener, tls, bounds, trusts } = listening;
+    let shakes = Arc::new(Shakes::new(trusts, bounds.handshake_time));
+    let tasks = JoinSet::new();
     let mut room = Room { door, tls, bounds, stop: stop.clone(), tasks, shakes };
     loop {
         tokio::select! {
@@ -52,10 +53,6 @@ pub(crate) async fn accept<D: Door>(
     all_did
 }
 
-fn shakes() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(limits::HANDSHAKES_MAX))
-}
-
 /// Where the connections of a door are.
 struct Room<D> {
     door: D,
@@ -63,7 +60,7 @@ struct Room<D> {
     bounds: Bounds,
     stop: Stop,
     tasks: JoinSet<()>,
-    shakes: Arc<Semaphore>,
+    shakes: Arc<Shakes>,
 }
 
 impl<D: Door> Room<D> {
@@ -75,7 +72,7 @@ impl<D: Door> Room<D> {
         // Answers are written in one go, and are wanted at once.
         let _ = stream.set_nodelay(true);
         let (door, tls, stop) = (self.door.clone(), self.tls.clone(), self.stop.clone());
-        let shakes = Shakes { few: Arc::clone(&self.shakes), time: self.bounds.handshake_time };
+        let shakes = Arc::clone(&self.shakes);
         self.tasks.spawn(async move {
             let _seat = Seat::taken(&door);
             let peer = peer.ip().to_canonical();
@@ -116,12 +113,6 @@ impl<D: Door> Drop for Seat<'_, D> {
     }
 }
 
-/// How many handshakes there may be, and how long one may take.
-struct Shakes {
-    few: Arc<Semaphore>,
-    time: Duration,
-}
-
 async fn encrypted<D: Door>(
     door: &D,
     stream: TcpStream,
@@ -130,11 +121,13 @@ async fn encrypted<D: Door>(
     tls: &Tls,
     shakes: &Shakes,
 ) {
+    let Some(line) = shakes.line_up(visitor.peer) else { return };
     let shake = async {
-        let _one = shakes.few.acquire().await.ok()?;
+        let _turn = line.turn().await?;
         TlsAcceptor::from(tls.config(D::OFFER)).accept(stream).await.ok()
     };
     let Ok(Some(stream)) = timeout(shakes.time, shake).await else { return };
+    drop(line);
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     visitor.certified = certificate.map(|certificate| tls.role(certificate));
     visitor.certificate = certificate.map(|certificate| known_by(certificate));

@@ -6,6 +6,7 @@ mod accept;
 mod busy;
 mod idle;
 mod local;
+mod shakes;
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -27,6 +28,7 @@ pub(crate) use self::accept::accept;
 pub(crate) use self::busy::Busy;
 pub(crate) use self::idle::Idle;
 pub(crate) use self::local::{Local, administer};
+pub(crate) use self::shakes::Trusts;
 
 /// A stream of bytes, encrypted or not.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -66,11 +68,12 @@ pub(crate) trait Door: Clone + Send + Sync + 'static {
 }
 
 /// An address that a door listens on.
-#[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) listener: TcpListener,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) bounds: Bounds,
+    /// Whom handshakes are not counted by address for.
+    pub(crate) trusts: Trusts,
 }
 
 /// Binds an address. Nobody is accepted yet, but who connects is kept waiting rather than refused.

@@ -6,12 +6,14 @@
 mod callers;
 mod histogram;
 mod load;
+mod refusals;
 mod rules;
 mod shares;
 mod spans;
 mod store;
 mod text;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -21,6 +23,8 @@ use tidegate_store::{Clock as _, SystemClock};
 use self::callers::NoRooms;
 pub(crate) use self::callers::What;
 use self::histogram::Histogram;
+use self::refusals::Refusals;
+pub(crate) use self::refusals::Stranger;
 pub(crate) use self::spans::SpanCounts;
 pub(crate) use self::text::MEDIA_TYPE;
 use self::text::{Kind, Text};
@@ -44,6 +48,7 @@ pub(crate) struct Metrics {
     snapshots: Outcomes,
     snapshot_at: AtomicU64,
     no_rooms: NoRooms,
+    refusals: Refusals,
     pub(crate) spans: Arc<SpanCounts>,
 }
 
@@ -91,6 +96,11 @@ impl Metrics {
         self.doors[door as usize].connections.fetch_add(change, Ordering::Relaxed);
     }
 
+    /// A caller was refused for what it showed.
+    pub(crate) fn refused(&self, door: DoorName, peer: IpAddr, why: Stranger) {
+        self.refusals.add(door, peer, why, self.clock.now());
+    }
+
     /// There was no room for something that a caller asked for.
     pub(crate) fn no_room(&self, what: What, caller: Caller, why: NoRoom) {
         self.no_rooms.add(what, caller, why);
@@ -121,6 +131,7 @@ impl Metrics {
         shares::write(&mut text, gate);
         load::write(&mut text, gate);
         self.no_rooms.write(&mut text, desk);
+        self.refusals.write(&mut text);
         self.reloads.write(
             &mut text,
             ("tidegate_reloads_total", "Policies that were put in force, or kept out."),

@@ -13,6 +13,7 @@ use crate::answer::Answer;
 use crate::auth::{Role, Visitor};
 use crate::caller::Caller;
 use crate::desk::Desk;
+use crate::metrics::{DoorName, Stranger};
 use crate::trace::Notes;
 
 /// What is known of a client.
@@ -70,7 +71,7 @@ impl Session {
         waiting: &mut Vec<Waiting>,
         notes: &mut Notes<'_>,
     ) -> Result<(), Refused> {
-        self.permitted(&command)?;
+        self.permitted(&command).inspect_err(|_| self.stranger(desk))?;
         match command {
             Command::Check(asked) => self.check(desk.gate.admit(&asked.ask), out, waiting, notes),
             Command::Peek(asked) => self.check(desk.gate.peek(&asked.ask), out, waiting, notes),
@@ -80,6 +81,18 @@ impl Session {
             other => self.tell(desk, other, out),
         }
         Ok(())
+    }
+
+    /// Counts a command that its client may not give.
+    fn stranger(&self, desk: &Desk) {
+        let why = if self.role.is_some() { Stranger::Role } else { Stranger::NoToken };
+        desk.metrics.refused(DoorName::Resp, self.visitor.peer, why);
+    }
+
+    fn role_of(&self, desk: &Desk, token: &[u8]) -> Result<Role, Refused> {
+        role_of(desk, token).inspect_err(|_| {
+            desk.metrics.refused(DoorName::Resp, self.visitor.peer, Stranger::WrongToken);
+        })
     }
 
     pub(super) fn reply<'o>(&self, out: &'o mut Vec<u8>) -> Reply<'o> {
@@ -131,7 +144,7 @@ impl Session {
     }
 
     fn auth(&mut self, desk: &Desk, token: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
-        self.role = Some(role_of(desk, token)?);
+        self.role = Some(self.role_of(desk, token)?);
         self.caller = desk.guard.caller(self.visitor, Some(token));
         self.reply(out).simple("OK");
         Ok(())
@@ -139,7 +152,7 @@ impl Session {
 
     /// Changes all that it says, or nothing.
     fn hello(&mut self, desk: &Desk, hello: &Hello<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
-        let role = hello.token.map(|token| role_of(desk, token)).transpose()?.or(self.role);
+        let role = hello.token.map(|token| self.role_of(desk, token)).transpose()?.or(self.role);
         if role.is_none() {
             return Err(Refused::new(HELLO_WITHOUT_ROLE));
         }

@@ -35,7 +35,7 @@ use crate::desk::Desk;
 use crate::http::TOKEN_HEADER;
 use crate::limits;
 use crate::listen::{Busy, Door, Idle, Stream};
-use crate::metrics::DoorName;
+use crate::metrics::{DoorName, Stranger};
 use crate::stop::Stop;
 use crate::tls::Offer;
 use crate::trace::{Ending, Noted, Outcome};
@@ -133,7 +133,12 @@ impl RlsDoor {
         let said = |name: &str| request.headers().get(name).map(HeaderValue::as_bytes);
         let usual = || said(header::AUTHORIZATION.as_str()).and_then(bearer);
         let token = said(TOKEN_HEADER).or_else(usual);
-        self.desk.guard.role(visitor, token).is_some()
+        let lets_in = self.desk.guard.role(visitor, token).is_some();
+        if !lets_in {
+            let why = if token.is_some() { Stranger::WrongToken } else { Stranger::NoToken };
+            self.desk.metrics.refused(DoorName::Grpc, visitor.peer, why);
+        }
+        lets_in
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tidegate_gate::Gate;
-use tidegate_server::{Ended, Guard, Server, Settings};
+use tidegate_server::{Ended, Guard, Server, Settings, Tokens};
 use tidegate_testbed::{Http, HttpAnswer};
 
 use crate::world::{World, answer};
@@ -242,4 +242,40 @@ fn the_redis_protocol_asks_for_a_proof_as_well() {
     assert_eq!(resp.call(&["AUTH", &world.token]).unwrap().text(), "OK");
     assert!(!resp.call(&["TIDEGATE.RESET"]).unwrap().is_error());
     assert_eq!(world.post("/v1/check", "{}").1["verdict"], "allow");
+}
+
+#[test]
+fn who_is_refused_is_counted_by_door_and_reason() {
+    let tokens = "check 0123456789abcdef\nadmin fedcba9876543210";
+    let world = World::with(POLICY, |settings| {
+        settings.guard = Guard::with_tokens(Tokens::from_text(tokens).unwrap());
+    });
+    let check = ("x-tidegate-token", "0123456789abcdef");
+    let wrong = ("x-tidegate-token", "0123456789abcdeX");
+    assert_eq!(send(&world, ("POST", "/v1/check", "{}"), &[JSON]).status, 401);
+    assert_eq!(send(&world, ("POST", "/v1/check", "{}"), &[JSON, wrong]).status, 401);
+    assert_eq!(send(&world, ASKED[0], &[JSON, check]).status, 403);
+    assert_eq!(send(&world, ASKED[0], &[JSON, check, ("origin", "null")]).status, 403);
+    let mut resp = world.resp();
+    for command in [&["PING"][..], &["AUTH", "0123456789abcdeX"], &["HELLO", "3", "AUTH", "a", "b"]]
+    {
+        assert!(resp.call(command).unwrap().is_error());
+    }
+    assert!(world.grpc().call("/grpc.reflection.v1.ServerReflection/A", b"").is_err());
+    let page = world.get("/metrics").text();
+    for (door, why, count) in [
+        ("http", "no-token", 1),
+        ("http", "wrong-token", 1),
+        ("http", "role", 1),
+        ("http", "page", 1),
+        ("grpc", "no-token", 1),
+        ("resp", "no-token", 1),
+        ("resp", "wrong-token", 2),
+        ("resp", "role", 0),
+    ] {
+        let counts = format!("{{door=\"{door}\",why=\"{why}\"}} {count}");
+        let line = format!("tidegate_refused_callers_total{counts}");
+        assert!(page.lines().any(|it| it == line), "{line}\n{page}");
+    }
+    assert!(!page.contains("0123456789abcdeX"));
 }

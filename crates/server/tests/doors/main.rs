@@ -8,6 +8,7 @@ mod world;
 mod administration;
 mod asked;
 mod deadlines;
+mod handshakes;
 mod held;
 mod three_doors;
 mod throttle;

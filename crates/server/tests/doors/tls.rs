@@ -27,8 +27,8 @@ const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 const HTTP1: &[u8] = b"http/1.1";
 const HTTP2: &[u8] = b"h2";
 
-type Secret = StreamOwned<ClientConnection, TcpStream>;
-type Identity = (PathBuf, PathBuf);
+pub(crate) type Secret = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Identity = (PathBuf, PathBuf);
 
 fn files(certificates: &Certificates) -> TlsFiles {
     TlsFiles {
@@ -44,12 +44,12 @@ fn chain(path: &Path) -> Vec<CertificateDer<'static>> {
 }
 
 /// A client that trusts the authority, and may have a certificate of its own.
-struct Client {
+pub(crate) struct Client {
     config: ClientConfig,
 }
 
 impl Client {
-    fn new(certificates: &Certificates, identity: Option<&Identity>) -> Client {
+    pub(crate) fn new(certificates: &Certificates, identity: Option<&Identity>) -> Client {
         let mut roots = RootCertStore::empty();
         for authority in chain(&certificates.ca()) {
             roots.add(authority).unwrap();
@@ -70,11 +70,15 @@ impl Client {
 
     /// A connection after its handshake, if that went well, and the protocol that was chosen.
     fn connect(&self, to: SocketAddr, offer: &[&[u8]]) -> std::io::Result<Secret> {
+        self.over(connected(to), offer)
+    }
+
+    /// The same over a connection that is there.
+    pub(crate) fn over(&self, mut socket: TcpStream, offer: &[&[u8]]) -> std::io::Result<Secret> {
         let mut config = self.config.clone();
         config.alpn_protocols = offer.iter().map(|it| it.to_vec()).collect();
         let name = ServerName::try_from("localhost").unwrap();
         let mut connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        let mut socket = connected(to);
         while connection.is_handshaking() {
             connection.complete_io(&mut socket)?;
         }
