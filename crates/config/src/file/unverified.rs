@@ -128,7 +128,8 @@ impl Reading<'_> {
             | Attribute::ApiKeyOwner(_)
             | Attribute::Claim(_)
             | Attribute::Given(_)
-            | Attribute::Ip => true,
+            | Attribute::Ip
+            | Attribute::Ip6(_) => true,
             Attribute::Identity(index) => {
                 let made_of = self.made_of.get(*index).into_iter().flatten().flatten();
                 made_of.into_iter().all(|it| self.is_fixed(it))
@@ -140,7 +141,7 @@ impl Reading<'_> {
     /// Whether it is the address of those who have nothing else.
     fn ends_with_address(&self, attribute: &Attribute) -> bool {
         match attribute {
-            Attribute::Ip => true,
+            Attribute::Ip | Attribute::Ip6(_) => true,
             Attribute::Identity(index) => {
                 let last = self.made_of.get(*index).and_then(|it| it.last());
                 matches!(last.map(Vec::as_slice), Some([only]) if self.ends_with_address(only))
