@@ -84,7 +84,7 @@ impl<'r, 'a> Facts<'r, 'a> {
         if !path.is_disputed() {
             return Facts { route, ..Facts::by(path, identify, request, now) };
         }
-        let mut readings = path.readings(request.path(), identify.servers);
+        let mut readings = Normal::readings(request.path(), identify.servers);
         let first = readings.remove(0);
         let mut next = None;
         for other in readings.into_iter().rev() {
@@ -116,7 +116,7 @@ impl<'r, 'a> Facts<'r, 'a> {
     }
 
     /// The request by each way to read its path, this one first: nearly all have no other, and
-    /// none has more than four.
+    /// none has more than eight.
     ///
     /// Some applications follow `.` and `..`, and some route by what was sent; some take `%2F` for
     /// a slash, or cut `;x`. Rules are for a request if any reading says so, and let it pass only

@@ -64,6 +64,7 @@ impl<'a> Normal<'a> {
         let plain = resolved(&decoded, Dots::Followed);
         let is_disputed = has_dots(&decoded)
             || decoded.contains(SLASH)
+            || without_host(&decoded, servers).is_some()
             || servers == Servers::Any && is_odd(&decoded);
         let path = if plain == path { Cow::Borrowed(path) } else { Cow::Owned(plain) };
         Normal { is_disputed, ..Normal::of(path, servers) }
@@ -89,7 +90,7 @@ impl<'a> Normal<'a> {
         self.is_disputed
     }
 
-    /// What applications take `sent` for, of which this is the plain reading: at most four paths.
+    /// What applications take `sent` for: at most four paths, or eight if it may begin with a host.
     ///
     /// First without parameters (`;x`) and what is cut from the ends of names, and with backslashes
     /// as slashes: keys are taken from that, so that what can be added at will is no new key. Then
@@ -99,31 +100,28 @@ impl<'a> Normal<'a> {
     ///
     /// For a strict server: the plain one, the same with `%2F` as slashes, and both with `.` and
     /// `..` as names.
+    ///
+    /// What begins with two slashes begins with a host for applications that read it as a
+    /// reference to a URL. All of these without that go before the others, since any name will do
+    /// for a host.
     #[cold]
-    pub(crate) fn readings(self, sent: &str, servers: Servers) -> SmallVec<[Normal<'a>; 4]> {
+    pub(crate) fn readings(sent: &str, servers: Servers) -> SmallVec<[Normal<'a>; 4]> {
         let decoded = decoded(sent);
         let slashes = decoded.replace(SLASH, "/");
-        let of = |path: String| Normal::of(Cow::Owned(path), servers);
-        let all = match servers {
-            Servers::Any => [
-                of(resolved(&cut(&decoded), Dots::Followed)),
-                self,
-                of(resolved(&cut(&slashes), Dots::Followed)),
-                of(resolved(&slashes, Dots::Kept)),
-            ],
-            Servers::Strict => [
-                self,
-                of(resolved(&slashes, Dots::Followed)),
-                of(resolved(&decoded, Dots::Kept)),
-                of(resolved(&slashes, Dots::Kept)),
-            ],
-        };
+        let bare = [&decoded, &*slashes].map(|path| without_host(path, servers));
         let mut readings: SmallVec<[Normal<'a>; 4]> = SmallVec::new();
-        for path in all {
-            if readings.iter().all(|other| other.path != path.path) {
-                readings.push(path);
+        let mut add = |paths: [String; 4]| {
+            for path in paths {
+                if readings.iter().all(|other| *other.path != path) {
+                    readings.push(Normal::of(Cow::Owned(path), servers));
+                }
             }
+        };
+        if bare != [None, None] {
+            let [decoded, slashes] = [bare[0].unwrap_or(&decoded), bare[1].unwrap_or(&slashes)];
+            add(ways(decoded, slashes, servers));
         }
+        add(ways(&decoded, &slashes, servers));
         readings
     }
 
@@ -141,6 +139,33 @@ impl<'a> Normal<'a> {
         let path = text.strip_prefix('/').unwrap_or(text);
         Segments { rest: (!path.is_empty()).then_some(path) }
     }
+}
+
+/// A decoded path by each way to read it; `slashes` is the same with each `%2F` as a slash.
+fn ways(decoded: &str, slashes: &str, servers: Servers) -> [String; 4] {
+    match servers {
+        Servers::Any => [
+            resolved(&cut(decoded), Dots::Followed),
+            resolved(decoded, Dots::Followed),
+            resolved(&cut(slashes), Dots::Followed),
+            resolved(slashes, Dots::Kept),
+        ],
+        Servers::Strict => [
+            resolved(decoded, Dots::Followed),
+            resolved(slashes, Dots::Followed),
+            resolved(decoded, Dots::Kept),
+            resolved(slashes, Dots::Kept),
+        ],
+    }
+}
+
+/// What follows the first name of a path that begins with two slashes or more: `/login` in
+/// `//x/login`, where `x` is the host to those who read it as a reference to a URL.
+fn without_host(path: &str, servers: Servers) -> Option<&str> {
+    let is_slash = |letter| letter == '/' || letter == '\\' && servers == Servers::Any;
+    let names = path.trim_start_matches(is_slash);
+    let begins_with_host = names.len().saturating_add(1) < path.len() && !names.is_empty();
+    begins_with_host.then(|| names.find(is_slash).map_or("", |end| names.split_at(end).1))
 }
 
 /// The segments of a path, from either end. By bytes: most are a few letters long, and looking for

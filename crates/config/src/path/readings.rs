@@ -6,13 +6,13 @@ use super::*;
 fn readings(path: &str, servers: Servers, expected: &[&str]) {
     let normal = Normal::new(path, servers);
     assert_eq!(normal.is_disputed(), 1 < expected.len(), "{path}");
-    let readings = normal.readings(path, servers);
+    let readings = Normal::readings(path, servers);
     let found: Vec<&str> = readings.iter().map(|it| it.text(Case::Kept)).collect();
     assert_eq!(found, expected, "{path} {servers:?}");
 }
 
 #[test]
-fn a_path_has_at_most_four_readings() {
+fn a_path_that_begins_with_no_host_has_at_most_four_readings() {
     for (path, expected) in [
         ("/a/b", &["/a/b"][..]),
         ("/a%20b//c", &["/a b/c"]),
@@ -36,6 +36,33 @@ fn a_path_has_at_most_four_readings() {
         ("/a/..;/b%2F.", &["/b%2F", "/a/..;/b%2F.", "/b", "/a/..;/b/."]),
         ("/a;/%2F..%2fb ", &["/a/%2F..%2Fb", "/a;/%2F..%2Fb ", "/b", "/a;/../b "]),
         ("/a%5c..\\b", &["/b", "/a\\..\\b"]),
+    ] {
+        readings(path, Servers::Any, expected);
+    }
+}
+
+/// To `new URL(path, base)` in Node and `urlparse` in Python, those begin with a host.
+#[test]
+fn what_follows_two_slashes_may_be_a_host() {
+    for (path, expected) in [
+        ("//x/login", &["/login", "/x/login"][..]),
+        ("///x//login/", &["/login", "/x/login"]),
+        ("//x", &["/", "/x"]),
+        ("/%2Fx/login", &["/%2Fx/login", "/login", "/x/login"]),
+        ("//x/a/..%2Fb", &["/a/..%2Fb", "/b", "/a/../b", "/x/a/..%2Fb", "/x/b", "/x/a/../b"]),
+    ] {
+        readings(path, Servers::Strict, expected);
+    }
+    for (path, expected) in [
+        ("//x/login", &["/login", "/x/login"][..]),
+        ("//x", &["/", "/x"]),
+        ("//", &["/"]),
+        ("/x//login", &["/x/login"]),
+        ("/\\x/login", &["/login", "/x/login", "/\\x/login"]),
+        ("/%5Cx/login", &["/login", "/x/login", "/\\x/login"]),
+        ("\\/x\\login", &["/login", "/\\login", "/x/login", "/\\/x\\login"]),
+        ("/%2Fx/login", &["/%2Fx/login", "/login", "/x/login"]),
+        ("//;/login", &["/login", "/;/login"]),
     ] {
         readings(path, Servers::Any, expected);
     }
@@ -72,11 +99,11 @@ fn what_is_cut_is_cut_before_dots_are_followed() {
     ] {
         let normal = Normal::new(sent, Servers::Any);
         assert_eq!(normal.is_disputed(), sent != "/login", "{sent}");
-        let first = normal.readings(sent, Servers::Any).remove(0);
+        let first = Normal::readings(sent, Servers::Any).remove(0);
         assert_eq!(first.text(Case::Kept), "/login", "{sent}");
     }
     for (sent, first) in [("/...", "/..."), ("/. .", "/. ."), ("/%20", "/"), ("/a/.;x", "/a")] {
-        let reading = Normal::new(sent, Servers::Any).readings(sent, Servers::Any).remove(0);
+        let reading = Normal::readings(sent, Servers::Any).remove(0);
         assert_eq!(reading.text(Case::Kept), first, "{sent}");
     }
 }

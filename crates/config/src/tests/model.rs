@@ -59,7 +59,10 @@ const HOSTS_WANTED: [&str; 6] =
     ["api.example.com", "Api.EXAMPLE.com", "*.example.com", "example.com", "b.*", "*"];
 const SEGMENTS: [&str; 7] = ["a", "b", "v1", "xa", "by", "axb", "aab"];
 /// Segments that applications read in several ways.
-const SEGMENTS_ODD: [&str; 24] = [
+const SEGMENTS_ODD: [&str; 27] = [
+    "",
+    "\\x",
+    "%5C",
     ".",
     "..",
     "a%2Fb",
@@ -132,9 +135,9 @@ impl Ask {
     }
 
     /// The same by each way to read its path: cut, as it is, decoded and cut, and decoded with dots
-    /// as names.
-    fn readings(&self) -> [Ask; 4] {
-        let mut sent = self.segments.join("/");
+    /// as names; and all of these without a host that it may begin with.
+    fn readings(&self) -> Vec<Ask> {
+        let mut sent = format!("/{}", self.segments.join("/"));
         for (escape, letter) in
             [("%2f", "%2F"), ("%5C", "\\"), ("%20", " "), ("%00", "\0"), ("%2E", ".")]
         {
@@ -144,14 +147,13 @@ impl Ask {
             text.split('/').filter(|it| !it.is_empty()).map(str::to_owned).collect()
         };
         let slashes = sent.replace("%2F", "/");
-        let (short, long) = (cut(&sent), cut(&slashes));
-        let all = [
-            followed(names(&short)),
-            followed(names(&sent)),
-            followed(names(&long)),
-            names(&slashes),
-        ];
-        all.map(|segments| Ask { segments, ..self.clone() })
+        let ways = |sent: &str, slashes: &str| {
+            let (short, long) = (cut(sent), cut(slashes));
+            [followed(names(&short)), followed(names(sent)), followed(names(&long)), names(slashes)]
+        };
+        let all = ways(&sent, &slashes).into_iter();
+        let bare = ways(&without_host(&sent), &without_host(&slashes));
+        all.chain(bare).map(|segments| Ask { segments, ..self.clone() }).collect()
     }
 
     /// The same as servers read it, where that has one reading itself: each path in lower
@@ -400,6 +402,17 @@ fn followed(path: Vec<String>) -> Vec<String> {
         }
     }
     reached
+}
+
+/// What some applications leave of a path that begins with two slashes.
+fn without_host(path: &str) -> String {
+    let is_slash = |letter: &char| matches!(letter, '/' | '\\');
+    let slashes = path.chars().take_while(is_slash).count();
+    let names: String = path.chars().skip(slashes).collect();
+    if slashes < 2 || names.is_empty() {
+        return path.to_owned();
+    }
+    names.chars().skip_while(|letter| !is_slash(letter)).collect()
 }
 
 /// What some servers leave of a path.

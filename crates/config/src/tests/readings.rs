@@ -12,7 +12,7 @@ use crate::rules::Rules;
 use crate::source::Format;
 
 /// What common servers take for `/login`.
-const LOGIN: [&str; 16] = [
+const LOGIN: [&str; 22] = [
     "/login",
     "/LOGIN",
     "/lOgIn/",
@@ -29,6 +29,12 @@ const LOGIN: [&str; 16] = [
     "/login.",
     "/login\\",
     "/x\\..%5Clogin",
+    "//x/login",
+    "///x/login",
+    "/\\x/login",
+    "/%5Cx/login",
+    "//x\\LOGIN;x",
+    "//x/y/%2e%2e/login",
 ];
 
 #[test]
@@ -60,7 +66,10 @@ fn what_exempts_is_for_what_is_surely_its_path() {
     );
     for (path, told) in [
         ("/health", "passed"),
-        ("//health/", "passed"),
+        ("/health//", "passed"),
+        ("//health/", "rest=1"),
+        ("//health/x", "rest=1"),
+        ("//health/health", "rest=1"),
         ("/h%65alth", "passed"),
         ("/HEALTH", "rest=1"),
         ("/health;x", "rest=1"),
@@ -77,6 +86,10 @@ fn what_exempts_is_for_what_is_surely_its_path() {
         ("/free/x", ""),
         ("/FREE/x", "rest=1"),
         ("/free;/x", "rest=1"),
+        ("//free/x", "rest=1"),
+        ("//x/free/x", "rest=1"),
+        ("/\\x/free/x", "rest=1"),
+        ("//free/free/x", ""),
     ] {
         assert_eq!(plan(&rules, path), told, "{path}");
     }
