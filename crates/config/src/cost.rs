@@ -19,7 +19,7 @@ pub(crate) enum Cost {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Measure {
     pub(crate) what: Measured,
-    /// Where it says nothing that is a number; for a response, what is taken until it is there.
+    /// Where it says nothing; for a response, what is taken until it is there.
     pub(crate) otherwise: Otherwise,
     pub(crate) min: u32,
     pub(crate) max: u32,
@@ -73,7 +73,7 @@ impl Cost {
                 let mut dearest = None;
                 for reading in facts.readings() {
                     reading.has_value(attribute, Certainty::Perhaps, |value| {
-                        dearest = dearest.max(Some(measure.price(Some(value))));
+                        dearest = dearest.max(Some(measure.price(value)));
                         false
                     });
                 }
@@ -87,7 +87,13 @@ impl Cost {
     pub(crate) fn at_response(&self, response: &dyn Response) -> Option<u32> {
         let Cost::From(measure) = self else { return None };
         match &measure.what {
-            Measured::Response(name) => Some(measure.price(response.header(name)).cells(u32::MAX)),
+            // What the application says is no trick of a client.
+            Measured::Response(name) => {
+                let said = response.header(name).and_then(number);
+                let price =
+                    said.map_or_else(|| measure.unsaid(), |it| Price::Cells(measure.bounded(it)));
+                Some(price.cells(u32::MAX))
+            }
             Measured::Length | Measured::Request(_) => None,
         }
     }
@@ -99,9 +105,16 @@ impl Cost {
 }
 
 impl Measure {
-    /// The price of what is said; of what is no number, that of nothing.
-    fn price(&self, said: Option<&[u8]>) -> Price {
-        said.and_then(number).map_or(self.unsaid(), |it| Price::Cells(self.bounded(it)))
+    /// The price of what a request says. Some applications read `1e2` or `+100` as a number, and to
+    /// others it is none: so it is the dearest.
+    fn price(&self, said: &[u8]) -> Price {
+        match (number(said), self.otherwise) {
+            (Some(said), _) => Price::Cells(self.bounded(said)),
+            (None, Otherwise::Cells(cells)) if self.max < u32::MAX => {
+                Price::Cells(cells.max(self.max))
+            }
+            (None, _) => Price::Largest(self.max),
+        }
     }
 
     fn bounded(&self, said: u64) -> u32 {
@@ -137,17 +150,22 @@ mod tests {
     fn a_cost_stays_in_its_bounds() {
         let what = Measured::Request(Attribute::Header("x-cost".into()));
         let otherwise = Otherwise::Cells(7);
-        let measure = Measure { what, otherwise, min: 1, max: 100, per_cell: 10 };
-        let price = |said: &str| measure.price(Some(said.as_bytes()));
+        let mut measure = Measure { what, otherwise, min: 1, max: 100, per_cell: 10 };
+        let price = |said: &str| measure.price(said.as_bytes());
         for (said, cost) in
             [("0", 1), ("1", 1), ("10", 1), ("11", 2), ("99999999999999999999", 100)]
         {
             assert_eq!(price(said), Price::Cells(cost), "{said}");
         }
-        for nonsense in ["", "-1", "1e3", "ten", "1 0", "0x10"] {
-            assert_eq!(price(nonsense), Price::Cells(7), "{nonsense}");
+        assert_eq!(measure.unsaid(), Price::Cells(7));
+        let odd = [" ", "-1", "+1", "1e3", "1.0", "ten", "1 0", "0x10", "1abc", "1_0", "\u{ff11}"];
+        for odd in odd {
+            assert_eq!(price(odd), Price::Cells(100), "{odd}");
         }
-        assert_eq!(measure.price(None), Price::Cells(7));
+        measure.otherwise = Otherwise::Cells(700);
+        assert_eq!(measure.price(b"1e3"), Price::Cells(700));
+        measure.max = u32::MAX;
+        assert_eq!(measure.price(b"1e3"), Price::Largest(u32::MAX));
     }
 
     #[test]

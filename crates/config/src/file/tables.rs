@@ -194,8 +194,8 @@ pub(super) static MEASURE: Table = Table {
             "Where: an attribute of the request, `content-length`, or `response:NAME`, a header \
              of the response.";
         "default": ANY_COUNT,
-            "Where it says nothing; for a response, what is taken until it is there. 1 unless \
-             said. Not for `content-length`.";
+            "Where it says nothing; for a response, what is taken until it is there, and where it \
+             says no number. 1 unless said. Not for `content-length`.";
         "missing": Takes::Either(&[Takes::OneOf(&UNSAID), ANY_COUNT]),
             "For `content-length`, what a body costs whose length is not said: `largest`, as much \
              as the limit ever lets pass at once, which is the usual; `refuse`, with status 411; \

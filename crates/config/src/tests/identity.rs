@@ -195,7 +195,7 @@ fn a_second_value_is_no_way_around_a_rule() {
     assert!(!is_blocked(&request("/?full=&full").with_header("cookie", "role=x; role=y")));
 
     let costly = loaded("rules: [{ name: a, limit: 1000/s, cost: { from: query:n } }]");
-    for (line, cost) in [("/?n=1&n=50", 50), ("/?n=50&n=1", 50), ("/?n=x", 1), ("/", 1)] {
+    for (line, cost) in [("/?n=1&n=50", 50), ("/?n=50&n=1", 50), ("/?n=1&n=x", 1000), ("/", 1)] {
         let sample = request(line);
         let facts = costly.rules.facts(&sample, NOW);
         assert_eq!(costly.rules.plan(&facts).charges[0].cost, cost, "{line}");
@@ -236,6 +236,35 @@ fn a_default_cost_is_taken_as_it_is_written() {
             let sample = request(line);
             let facts = loaded.rules.facts(&sample, NOW);
             assert_eq!(loaded.rules.plan(&facts).charges[0].cost, expected, "{cost} {line}");
+        }
+    }
+}
+
+/// The attack: a number that the application reads and the rule does not.
+#[test]
+fn an_odd_number_is_the_dearest_cost() {
+    for (cost, odd) in [
+        ("{ from: query:limit, default: 1, max: 100 }", 100),
+        ("{ from: query:limit, default: 300, max: 100 }", 300),
+        ("{ from: query:limit, default: 1 }", 900),
+        ("{ from: query:limit }", 900),
+    ] {
+        let loaded = loaded(&format!("rules: [{{ name: a, limit: 900/s, cost: {cost} }}]"));
+        let of = |line: &str| {
+            let sample = request(line);
+            let facts = loaded.rules.facts(&sample, NOW);
+            loaded.rules.plan(&facts).charges[0].cost
+        };
+        for said in
+            ["%2B100", "1e2", "100.0", "0x64", "100abc", "1_00", "%EF%BC%91", "-1", "1&limit=1e2"]
+        {
+            assert_eq!(of(&format!("/?limit={said}")), odd, "{cost} {said}");
+        }
+        assert_eq!(of("/?limit=70"), 70, "{cost}");
+        assert_eq!(of("/?limit=+70"), 70, "{cost}");
+        let absent = if cost.contains("300") { 300 } else { 1 };
+        for line in ["/", "/?limit=", "/?limit&x=1e2"] {
+            assert_eq!(of(line), absent, "{cost} {line}");
         }
     }
 }
