@@ -253,9 +253,10 @@ impl<'r, 'a> Facts<'r, 'a> {
     }
 }
 
-/// A host with one spelling: in lower case, and without the dot that may end a full name.
+/// A host with one spelling: in lower case, and without dots at its end, of which a full name may
+/// have one and some servers take any number.
 pub(crate) fn plain_host(host: &str) -> String {
-    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+    host.trim().trim_end_matches('.').to_ascii_lowercase()
 }
 
 /// Whether it asks for what `GET` asks for, without its body.

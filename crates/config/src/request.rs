@@ -182,12 +182,14 @@ impl Request for Sample {
     }
 }
 
-/// A host as it stands in a `Host` header, without its port.
+/// A host as it stands in a `Host` header, without its port, and without what may stand behind it:
+/// an application that reads a host up to its first colon does not mind a second one.
 pub fn without_port(host: &str) -> &str {
+    let host = host.trim();
     if let Some(end) = host.strip_prefix('[').and_then(|rest| rest.find(']')) {
         return &host[..end + 2];
     }
-    host.rsplit_once(':').map_or(host, |(host, _)| host)
+    host.split_once(':').map_or(host, |(host, _)| host).trim_end()
 }
 
 #[cfg(test)]
@@ -207,8 +209,16 @@ mod tests {
     #[test]
     fn a_port_is_no_part_of_a_host() {
         let hosts = [("a.example:80", "a.example"), ("a.example", "a.example"), ("", "")];
-        for (host, plain) in hosts.into_iter().chain([("[::1]:80", "[::1]"), ("[::1]", "[::1]")]) {
-            assert_eq!(without_port(host), plain);
+        for (host, plain) in hosts.into_iter().chain([
+            ("[::1]:80", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("[::1]:80:80", "[::1]"),
+            ("a.example:80:80", "a.example"),
+            ("a.example:80:", "a.example"),
+            ("a.example:", "a.example"),
+            (" a.example :80\t", "a.example"),
+        ]) {
+            assert_eq!(without_port(host), plain, "{host}");
         }
     }
 }

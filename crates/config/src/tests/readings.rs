@@ -236,6 +236,22 @@ fn a_route_costs_what_it_may_cost() {
     }
 }
 
+#[test]
+fn what_stands_behind_a_host_makes_it_no_other() {
+    let rules = rules("rules: [{ name: a, match: { host: api.example.com }, block: true }]");
+    let is_blocked = |host: &str| {
+        let sample = Sample::new("/").with_header("host", host);
+        rules.plan(&rules.facts(&sample, NOW)).stopped.is_some()
+    };
+    for host in ["", ":80", ":80:80", ":80:", ":", ".", ".....", "..:80:80", " ", ". :80 "] {
+        assert!(is_blocked(&format!("api.example.com{host}")), "{host}");
+        assert!(is_blocked(&format!(" \tAPI.example.com{host}")), "{host}");
+    }
+    for host in ["", ":80", "api.example.co:m", "x.api.example.com", "[api.example.com]"] {
+        assert!(!is_blocked(host), "{host}");
+    }
+}
+
 /// What becomes of a request: what each rule that counts it costs it, and whether it is refused.
 fn outcome(rules: &Rules, ask: &Ask) -> (BTreeMap<String, u32>, bool) {
     let sample = ask.sample();
