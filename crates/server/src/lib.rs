@@ -9,6 +9,7 @@ mod body;
 mod caller;
 mod desk;
 mod http;
+mod legible;
 mod limits;
 mod listen;
 mod metrics;

@@ -46,7 +46,8 @@ pub(super) fn read<'b, T: Deserialize<'b>>(
     headers: &http::HeaderMap,
     body: &'b [u8],
 ) -> Result<T, Problem> {
-    read_as(media_type(headers), body)
+    is_json(media_type(headers))?;
+    said(serde_json::from_slice(body))
 }
 
 /// Of which type a body is said to be.
@@ -54,14 +55,17 @@ pub(super) fn media_type(headers: &http::HeaderMap) -> Option<&[u8]> {
     headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes)
 }
 
-/// The same, of a body that is said to be of this type.
+/// The same, of text that is said to be of this type.
 pub(super) fn read_as<'b, T: Deserialize<'b>>(
     media_type: Option<&[u8]>,
-    body: &'b [u8],
+    body: &'b str,
 ) -> Result<T, Problem> {
     is_json(media_type)?;
-    serde_json::from_slice(body)
-        .map(|Object(it)| it)
+    said(serde_json::from_str(body))
+}
+
+fn said<T>(read: serde_json::Result<Object<T>>) -> Result<T, Problem> {
+    read.map(|Object(it)| it)
         .map_err(|error| Problem::bad(format!("the body is not what it should be: {error}")))
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use tidegate_gate::{Admission, Admit, Gate, Request};
 
-use super::field::{self, Whole};
+use super::field::{self, Text, Whole};
 use super::reply::{self, Problem, Reply};
 use super::{body, json};
 use crate::answer::{Answer, Value};
@@ -16,6 +16,7 @@ use crate::ask::Ask;
 use crate::auth::Shown;
 use crate::caller::Caller;
 use crate::desk::{Desk, Entry, HeldFor, Id};
+use crate::legible;
 use crate::limits;
 use crate::metrics::What;
 use crate::trace::Notes;
@@ -30,6 +31,7 @@ pub(super) struct Wanted<'a> {
     path: Option<Cow<'a, str>>,
     #[serde(borrow)]
     host: Option<Cow<'a, str>>,
+    #[serde(deserialize_with = "field::address")]
     ip: Option<IpAddr>,
     #[serde(borrow)]
     headers: Pairs<'a>,
@@ -65,8 +67,17 @@ pub(super) enum Call {
 struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Wanted<'a> {
+    /// Reads a request from [legible](legible::json) text.
+    pub(super) fn read(
+        media_type: Option<&[u8]>,
+        text: &'a str,
+        call: Call,
+    ) -> Result<Wanted<'a>, Problem> {
+        body::read_as::<Wanted<'a>>(media_type, text)?.of(call)
+    }
+
     /// Refuses what belongs to another call than this.
-    pub(super) fn of(self, call: Call) -> Result<Wanted<'a>, Problem> {
+    fn of(self, call: Call) -> Result<Wanted<'a>, Problem> {
         let (checks, asks) = (self.checks.iter().flatten(), call == Call::Check);
         let is_wrong = |one: &Wanted<'_>| match () {
             () if one.receipt.is_some() && !asks => Some("`receipt` is for `/v1/check`"),
@@ -142,7 +153,8 @@ pub(super) async fn decide(
     notes: &mut Notes<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem> {
-    let wanted = body::read_as::<Wanted<'_>>(media_type, body)?.of(Call::Check)?;
+    let text = legible::json(body);
+    let wanted = Wanted::read(media_type, &text, Call::Check)?;
     each(desk, &wanted, notes, Gate::admit, Receipts::To(shown), out).await
 }
 
@@ -153,7 +165,8 @@ pub(super) async fn peek(
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
-    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Check)?;
+    let text = legible::json(body);
+    let wanted = Wanted::read(body::media_type(headers), &text, Call::Check)?;
     let mut out = Vec::new();
     each(desk, &wanted, notes, Gate::peek, Receipts::None, &mut out).await?;
     Ok(reply::with_type(out, "application/json"))
@@ -202,7 +215,8 @@ async fn each(
 
 /// `POST /v1/reset`: makes what a request is counted under fresh.
 pub(super) async fn reset(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Result<Reply, Problem> {
-    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Reset)?;
+    let text = legible::json(body);
+    let wanted = Wanted::read(body::media_type(headers), &text, Call::Reset)?;
     let resetting = desk.gate.reset(&wanted.ask(), wanted.rule.as_deref());
     let names = resetting.await.map_err(|error| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("the store did not do it: {error}"))
@@ -258,10 +272,6 @@ impl<'de> Visitor<'de> for PairsVisitor {
         Ok(Pairs(pairs))
     }
 }
-
-/// A text, borrowed where nothing in it is escaped.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// What a name is given: one text, or a list of them.
 struct Values<'p, 'a> {

@@ -1,11 +1,15 @@
 //! Fields of bodies in JSON: numbers however they are written, and what is there but not null.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::net::IpAddr;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
+
+use crate::legible;
 
 /// A whole number: `3`, and `3.0`, which is the same to whoever knows only one kind of number.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +51,10 @@ impl Visitor<'_> for WholeVisitor {
     }
 }
 
+/// A text, borrowed where nothing in it is escaped.
+#[derive(Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
 /// What is written as an object: lists would do as well otherwise, their fields by place.
 #[derive(Debug)]
 pub(super) struct Object<T>(pub(super) T);
@@ -87,6 +95,16 @@ pub(super) fn cost<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     let wanted = "a whole number from 0 to 4294967295";
     let wrong = |_| D::Error::invalid_value(Unexpected::Unsigned(number), &wanted);
     u32::try_from(number).map(Some).map_err(wrong)
+}
+
+/// An address; null is as good as nothing.
+pub(super) fn address<'de, D>(deserializer: D) -> Result<Option<IpAddr>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let Some(Text(text)) = Option::deserialize(deserializer)? else { return Ok(None) };
+    let wrong = || D::Error::invalid_value(Unexpected::Str(&text), &legible::ADDRESS);
+    legible::address(&text).map(Some).ok_or_else(wrong)
 }
 
 /// A field that may be left out. It is not for every call, so that null is a mistake.

@@ -16,6 +16,7 @@ use super::reply::{self, Problem, Reply};
 use crate::ask::Ask;
 use crate::auth::Visitor;
 use crate::desk::Desk;
+use crate::legible;
 use crate::trace::Notes;
 
 /// Where a dialect has the request that is asked about.
@@ -117,11 +118,11 @@ fn asked_about<'h>(
     };
     let patience = patience(&head.headers)?;
     let mut ask = Ask { ip: Some(visitor.peer), patience, ..Ask::default() };
-    ask.method = String::from_utf8_lossy(once(dialect.method)?);
+    ask.method = legible::text(once(dialect.method)?);
     ask.set_target(escaped(once(dialect.target)?));
     ask.length = Some(length(head, dialect).unwrap_or_else(|| Length::unsaid(&ask.method)));
     let host = bytes(dialect.host).or_else(|| bytes(HOST.as_str()));
-    ask.host = host.map(String::from_utf8_lossy);
+    ask.host = host.map(legible::text);
     for (name, value) in &head.headers {
         if name != super::route::TOKEN_HEADER {
             ask.add_header(name.as_str(), value.as_bytes());

@@ -18,6 +18,7 @@ use super::{body, json};
 use crate::answer::{Answer, Value};
 use crate::auth::Shown;
 use crate::desk::{Desk, Entry, HeldFor, Id, NoRoom};
+use crate::legible;
 use crate::limits;
 use crate::metrics::What;
 use crate::trace::Notes;
@@ -79,7 +80,8 @@ pub(super) async fn acquire(
     body: &[u8],
     notes: &mut Notes<'_>,
 ) -> Result<Reply, Problem> {
-    let wanted = body::read::<Wanted<'_>>(headers, body)?.of(Call::Acquire)?;
+    let text = legible::json(body);
+    let wanted = Wanted::read(body::media_type(headers), &text, Call::Acquire)?;
     let lease = lease(wanted.lease_ms)?;
     let admitting = desk.gate.admit(&wanted.ask());
     let admission = admitting.await;

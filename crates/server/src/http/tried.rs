@@ -10,6 +10,7 @@ use tidegate_gate::Gate;
 use super::check::{Call, Wanted};
 use super::{body, json, load, operate, permit};
 use crate::answer::Answer;
+use crate::legible;
 
 const POLICY: &str = "
 identify: { client: [header:x-api-key, attribute:user, ip] }
@@ -22,11 +23,10 @@ rules:
 pub fn read_body(bytes: &[u8]) -> Vec<&'static str> {
     let json = HeaderValue::from_static("application/json");
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, json)]);
-    let mut understood = Vec::new();
+    let (text, mut understood) = (legible::json(bytes), Vec::new());
     for (name, call) in [("check", Call::Check), ("acquire", Call::Acquire), ("reset", Call::Reset)]
     {
-        let read = body::read::<Wanted<'_>>(&headers, bytes);
-        if let Ok(wanted) = read.and_then(|wanted| wanted.of(call))
+        if let Ok(wanted) = Wanted::read(body::media_type(&headers), &text, call)
             && let Ok(all) = wanted.all()
         {
             all.iter().for_each(look);

@@ -1,9 +1,12 @@
 //! A request as it stands in `TIDEGATE.CHECK` and its like, and what is told of it.
 
+use std::borrow::Cow;
+
 use super::refused::{Refused, shown};
 use super::reply::Reply;
 use crate::answer::{Answer, Field, Value};
 use crate::ask::Ask;
+use crate::legible;
 
 /// A request that was described, and the rule that is meant, if one was named.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -40,25 +43,25 @@ impl<'a> Asked<'a> {
         let ask = &mut self.ask;
         match &*option.to_ascii_uppercase() {
             b"ATTRIBUTE" => {
-                let name = text("the name of an attribute", next()?)?;
-                ask.attributes.push((name.into(), text(name, next()?)?.into()));
+                let name = legible::text(next()?);
+                ask.attributes.push((name, legible::text(next()?)));
             }
             b"COST" => ask.cost = Some(cost(next()?)?),
             b"HEADER" => {
-                let name = text("the name of a header", next()?)?;
-                ask.add_header(name, next()?);
+                let (name, value) = (legible::text(next()?), next()?);
+                // A host is text, also where it is a header.
+                let is_text = name.eq_ignore_ascii_case("host");
+                ask.add_header(name, if is_text { in_text(value) } else { value.into() });
             }
-            b"HOST" => ask.host = Some(text("HOST", next()?)?.into()),
+            b"HOST" => ask.host = Some(legible::text(next()?)),
             b"IP" => {
                 let ip = next()?;
-                let parsed = str::from_utf8(ip).ok().and_then(|ip| ip.parse().ok());
-                let wrong =
-                    || Refused::value("IP", "an address such as 192.0.2.1 or 2001:db8::1", ip);
-                ask.ip = Some(parsed.ok_or_else(wrong)?);
+                let wrong = || Refused::value("IP", legible::ADDRESS, ip);
+                ask.ip = Some(legible::address(&legible::text(ip)).ok_or_else(wrong)?);
             }
-            b"METHOD" => ask.method = text("METHOD", next()?)?.into(),
-            b"PATH" => ask.set_target(text("PATH", next()?)?),
-            b"RULE" if rule == Rule::MayBeNamed => self.rule = Some(text("RULE", next()?)?),
+            b"METHOD" => ask.method = legible::text(next()?),
+            b"PATH" => ask.set_target(legible::text(next()?)),
+            b"RULE" if rule == Rule::MayBeNamed => self.rule = Some(named(next()?)?),
             _ => return Err(unknown(option)),
         }
         Ok(())
@@ -74,8 +77,16 @@ fn unknown(option: &[u8]) -> Refused {
     Refused::new(format!("ERR syntax error: no option `{option}`; see TIDEGATE.HELP"))
 }
 
-fn text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, Refused> {
-    str::from_utf8(bytes).map_err(|_| Refused::value(name, "UTF-8", bytes))
+fn in_text(bytes: &[u8]) -> Cow<'_, [u8]> {
+    match legible::text(bytes) {
+        Cow::Borrowed(text) => text.as_bytes().into(),
+        Cow::Owned(text) => text.into_bytes().into(),
+    }
+}
+
+/// The name of a rule: it is the caller's own word, no client's.
+fn named(bytes: &[u8]) -> Result<&str, Refused> {
+    str::from_utf8(bytes).map_err(|_| Refused::value("RULE", "UTF-8", bytes))
 }
 
 fn cost(bytes: &[u8]) -> Result<u32, Refused> {
@@ -111,6 +122,8 @@ fn write_fields(fields: &[Field<'_>], reply: &mut Reply<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_gate::Request as _;
+
     use super::*;
 
     #[track_caller]
@@ -152,11 +165,41 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_fine_in_headers_only() {
-        let header: [&[u8]; 3] = [b"HEADER", b"x", b"\xff"];
-        assert!(Asked::read(Rule::IsNotNamed, &header).is_ok());
-        let attribute: [&[u8]; 3] = [b"ATTRIBUTE", b"user", b"\xff"];
-        let refused = Asked::read(Rule::IsNotNamed, &attribute).unwrap_err();
-        assert_eq!(refused.0, "ERR user must be UTF-8: `\\xff`");
+    fn what_a_client_writes_is_never_an_error() {
+        let read = |words: &[&'static [u8]]| Asked::read(Rule::MayBeNamed, words);
+        let words: [&[u8]; 20] = [
+            b"METHOD",
+            b"G\xff",
+            b"PATH",
+            b"/log\xffin?q=\xfe",
+            b"HOST",
+            b"\xff.example",
+            b"HEADER",
+            b"x\xff",
+            b"\xff",
+            b"HEADER",
+            b"Host",
+            b"a\xff.example",
+            b"ATTRIBUTE",
+            b"user\xff",
+            b"\xff",
+            b"ATTRIBUTE",
+            b"user",
+            b"\xf0\x9f",
+            b"IP",
+            b"fe80::1%\xff",
+        ];
+        let ask = read(&words).unwrap().ask;
+        assert_eq!((&*ask.method, &*ask.path), ("G\u{fffd}", "/log\u{fffd}in"));
+        assert_eq!(ask.query.as_deref(), Some("q=\u{fffd}"));
+        assert_eq!(ask.host.as_deref(), Some("\u{fffd}.example"));
+        assert_eq!(ask.headers[0], ("x\u{fffd}".into(), b"\xff"[..].into()));
+        let in_header = Ask { host: None, ..ask.clone() };
+        assert_eq!(in_header.host(), "a\u{fffd}.example");
+        let attributes = [("user\u{fffd}", "\u{fffd}"), ("user", "\u{fffd}")];
+        assert_eq!(ask.attributes, attributes.map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(ask.ip, Some("fe80::1".parse().unwrap()));
+        let refused = read(&[b"RULE", b"\xff"]).unwrap_err();
+        assert_eq!(refused.0, "ERR RULE must be UTF-8: `\\xff`");
     }
 }

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use tidegate_gate::{Request, without_port};
 
 use super::proto::Entry;
+use crate::legible;
 
 /// A descriptor of a domain.
 #[derive(Debug)]
@@ -30,8 +31,8 @@ struct Said<'a> {
 impl<'a> Described<'a> {
     pub(super) fn new(domain: &'a str, entries: &'a [Entry], cost: Option<u32>) -> Described<'a> {
         let said = |entry: &'a Entry| Said {
-            key: String::from_utf8_lossy(&entry.key),
-            text: String::from_utf8_lossy(&entry.value),
+            key: legible::text(&entry.key),
+            text: legible::text(&entry.value),
             bytes: &entry.value,
         };
         Described { domain, entries: entries.iter().map(said).collect(), cost }
@@ -87,11 +88,11 @@ impl Request for Described<'_> {
 
     fn peer(&self) -> Option<IpAddr> {
         if let Some(address) = self.value(&["remote_address"]) {
-            return address.parse().ok();
+            return legible::address(address);
         }
         // As in `10.1.2.0/24`: all of it is one client.
         let masked = self.value(&["masked_remote_address"])?;
-        masked.split('/').next()?.parse().ok()
+        legible::address(masked.split('/').next()?)
     }
 
     fn attribute(&self, name: &str) -> Option<&str> {
@@ -135,8 +136,19 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_is_no_part_of_an_address() {
+        let entries = entries(&[("remote_address", "fe80::1%eth0")]);
+        let request = Described::new("web", &entries, None);
+        assert_eq!(request.peer(), Some("fe80::1".parse().unwrap()));
+    }
+
+    #[test]
     fn a_masked_address_is_the_address_of_its_network() {
-        for (masked, address) in [("10.1.2.0/24", "10.1.2.0"), ("2001:db8::/64", "2001:db8::")] {
+        for (masked, address) in [
+            ("10.1.2.0/24", "10.1.2.0"),
+            ("2001:db8::/64", "2001:db8::"),
+            ("fe80::%eth0/64", "fe80::"),
+        ] {
             let entries = entries(&[("masked_remote_address", masked)]);
             let request = Described::new("web", &entries, None);
             assert_eq!(request.peer(), Some(address.parse().unwrap()));

@@ -10,6 +10,7 @@ mod asked;
 mod deadlines;
 mod handshakes;
 mod held;
+mod odd_bytes;
 mod three_doors;
 mod throttle;
 mod tls;
