@@ -76,6 +76,9 @@ impl Cost {
                         dearest = dearest.max(Some(measure.price(value)));
                         false
                     });
+                    if reading.says_too_much(attribute) {
+                        dearest = dearest.max(Some(Price::Largest(measure.max)));
+                    }
                 }
                 dearest.unwrap_or_else(|| measure.unsaid())
             }

@@ -64,10 +64,12 @@ impl Facts<'_, '_> {
                 // Each is asked about once, however often it was sent.
                 values.sort_unstable();
                 values.dedup();
+                let says_more = self.says_too_much(attribute);
+                let mut is_it = |value: &Cow<'_, [u8]>| !value.is_empty() && fits(value);
                 match certainty {
-                    Certainty::Perhaps => values.iter().any(|it| !it.is_empty() && fits(it)),
+                    Certainty::Perhaps => values.iter().any(is_it) || says_more,
                     Certainty::Surely => {
-                        !values.is_empty() && values.iter().all(|it| !it.is_empty() && fits(it))
+                        !says_more && !values.is_empty() && values.iter().all(&mut is_it)
                     }
                 }
             }
@@ -161,19 +163,34 @@ impl Facts<'_, '_> {
         token_in.and_then(|attribute| self.repeated(attribute)).unwrap_or_default()
     }
 
-    /// A claim of each token, where several were sent; `None` where there is one or none.
+    /// A claim of each token, where several were sent, empty for a token without it; `None` where
+    /// there is one or none.
     fn claims_of_each(&self, name: &str) -> Option<Values<'_>> {
-        let mut tokens = self.tokens();
-        tokens.sort_unstable();
-        tokens.dedup();
+        let tokens = self.different_tokens();
         if tokens.len() < 2 {
             return None;
         }
         let claim = |token: &Cow<'_, [u8]>| {
-            let claims = self.claims_of(token)?;
-            Some(Cow::Owned(claims.get(name)?.into_owned().into_bytes()))
+            let claim = self.claims_of(token)?.get(name)?.into_owned();
+            Some(Cow::Owned(claim.into_bytes()))
         };
-        Some(tokens.iter().take(TOKENS_MAX).filter_map(claim).collect())
+        Some(tokens.iter().take(TOKENS_MAX).map(|it| claim(it).unwrap_or_default()).collect())
+    }
+
+    /// The tokens that differ, in the order in which they were sent; of too many the first.
+    fn different_tokens(&self) -> Values<'_> {
+        let mut different = Values::new();
+        for token in self.tokens() {
+            if different.len() <= TOKENS_MAX && !different.contains(&token) {
+                different.push(token);
+            }
+        }
+        different
+    }
+
+    /// Whether more was sent than is looked at: it may have any value, and surely has none.
+    pub(crate) fn says_too_much(&self, attribute: &Attribute) -> bool {
+        matches!(attribute, Attribute::Claim(_)) && TOKENS_MAX < self.different_tokens().len()
     }
 }
 

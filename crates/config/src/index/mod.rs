@@ -183,6 +183,10 @@ impl Index {
         put(&self.always, &mut found);
         self.paths.find(&facts.path, &mut found);
         for (attribute, rules) in &self.values {
+            if facts.says_too_much(attribute) {
+                found.extend(rules.values().flatten().copied());
+                continue;
+            }
             facts.has_value(attribute, Certainty::Perhaps, |value| {
                 let rules = if ignores_case(attribute) {
                     // In place: most are as short as `GET`.

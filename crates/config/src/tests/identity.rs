@@ -10,7 +10,7 @@ use crate::request::Sample;
 use crate::source::Format;
 use crate::token::encode;
 
-const NOW_SECONDS: u64 = 1_900_000_000;
+pub(super) const NOW_SECONDS: u64 = 1_900_000_000;
 pub(super) const NOW: Tick = Tick::from_micros(NOW_SECONDS * 1_000_000);
 
 #[track_caller]
@@ -355,7 +355,7 @@ fn what_is_missing_counts_together_unless_the_rule_is_skipped() {
     assert_eq!(key_in(&loaded, &named), "user=(missing) host=h");
 }
 
-fn token(secret: &[u8], algorithm: &str, claims: &Value) -> String {
+pub(super) fn token(secret: &[u8], algorithm: &str, claims: &Value) -> String {
     let header = json!({ "alg": algorithm });
     let [header, claims] = [&header, claims].map(|part| encode(part.to_string().as_bytes()));
     let message = format!("{header}.{claims}");

@@ -14,4 +14,5 @@ mod robust;
 mod routes;
 mod slashes;
 mod spellings;
+mod torn;
 mod written;
