@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::matcher::Certainty;
 use crate::request::Request;
 
 /// The values that were sent. Most have one.
@@ -24,8 +25,13 @@ pub(crate) fn lines<'a>(request: &'a dyn Request, name: &str) -> Values<'a> {
     values
 }
 
-/// The values of a cookie, decoded, and without quotes around them.
-pub(crate) fn cookies<'a>(request: &'a dyn Request, name: &str) -> Values<'a> {
+/// The values of a cookie, decoded, and without quotes around them. To be sure, also as they were
+/// sent: many applications decode nothing.
+pub(crate) fn cookies<'a>(
+    request: &'a dyn Request,
+    name: &str,
+    certainty: Certainty,
+) -> Values<'a> {
     let mut values = Values::new();
     request.header_lines("cookie", &mut |line| {
         for pair in line.split(|byte| *byte == b';') {
@@ -33,6 +39,9 @@ pub(crate) fn cookies<'a>(request: &'a dyn Request, name: &str) -> Values<'a> {
             let is_it = halves.next().is_some_and(|it| it.trim_ascii() == name.as_bytes());
             if let (true, Some(value)) = (is_it, halves.next()) {
                 values.push(plain_cookie(value));
+                if certainty == Certainty::Surely {
+                    values.push(value.trim_ascii().into());
+                }
             }
         }
     });
@@ -42,19 +51,25 @@ pub(crate) fn cookies<'a>(request: &'a dyn Request, name: &str) -> Values<'a> {
 /// The values of a query parameter, decoded.
 ///
 /// Some applications end a parameter at a `;` as well, and some take `Key`, `key[]` and `k.y` for
-/// `key` and `k_y`: all of that is the parameter, since any of it may be what they read.
-pub(crate) fn parameters<'a>(query: &'a str, name: &str) -> Values<'a> {
+/// `key` and `k_y`: all of that is the parameter, since any of it may be what they read. But what
+/// not all of them read has no value of which anybody is sure.
+pub(crate) fn parameters<'a>(query: &'a str, name: &str, certainty: Certainty) -> Values<'a> {
     let mut values = Values::new();
-    let mut look_at = |pair: &'a str| {
+    let mut look_at = |pair: &'a str, is_plain: bool| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if is_called(&decoded(key.as_bytes(), Plus::IsSpace), name.as_bytes()) {
-            values.push(decoded(value.as_bytes(), Plus::IsSpace));
+        let key = decoded(key.as_bytes(), Plus::IsSpace);
+        if is_called(&key, name.as_bytes()) {
+            let is_sure = is_plain && *key == *name.as_bytes();
+            let counts = is_sure || certainty == Certainty::Perhaps;
+            let value = counts.then(|| decoded(value.as_bytes(), Plus::IsSpace));
+            values.push(value.unwrap_or_default());
         }
     };
     for pair in query.split('&') {
-        look_at(pair);
-        if pair.contains(';') {
-            pair.split(';').for_each(&mut look_at);
+        let is_plain = !pair.contains(';');
+        look_at(pair, true);
+        if !is_plain {
+            pair.split(';').for_each(|part| look_at(part, false));
         }
     }
     values
@@ -178,7 +193,7 @@ mod tests {
     #[test]
     fn a_parameter_is_whatever_an_application_may_take_for_it() {
         let found = |query: &'static str| {
-            let values = parameters(query, "api_key");
+            let values = parameters(query, "api_key", Certainty::Perhaps);
             values.iter().map(|it| String::from_utf8_lossy(it).into_owned()).collect::<Vec<_>>()
         };
         for query in [

@@ -59,7 +59,7 @@ impl Facts<'_, '_> {
         certainty: Certainty,
         mut fits: impl FnMut(&[u8]) -> bool,
     ) -> bool {
-        match self.repeated(attribute) {
+        match self.repeated_as(attribute, certainty) {
             Some(mut values) => {
                 // Each is asked about once, however often it was sent.
                 values.sort_unstable();
@@ -83,11 +83,16 @@ impl Facts<'_, '_> {
 
     /// All values of what may be sent more than once; `None` for anything else.
     pub(crate) fn repeated(&self, attribute: &Attribute) -> Option<Values<'_>> {
+        self.repeated_as(attribute, Certainty::Perhaps)
+    }
+
+    fn repeated_as(&self, attribute: &Attribute, certainty: Certainty) -> Option<Values<'_>> {
         match attribute {
-            Attribute::Cookie(name) => Some(repeated::cookies(self.request, name)),
+            Attribute::Cookie(name) => Some(repeated::cookies(self.request, name, certainty)),
             Attribute::Header(name) => Some(repeated::lines(self.request, name)),
             Attribute::Query(name) => {
-                Some(repeated::parameters(self.request.query().unwrap_or_default(), name))
+                let query = self.request.query().unwrap_or_default();
+                Some(repeated::parameters(query, name, certainty))
             }
             Attribute::ApiKey | Attribute::ApiKeyOwner(_) => self.said_of_each_key(attribute),
             Attribute::Claim(name) => self.claims_of_each(name),

@@ -119,6 +119,8 @@ impl Reading<'_> {
         for one in self.read_filled(node) {
             let Some(text) = one.scalar(what, &mut self.problems) else { continue };
             self.check_value(&attribute, &text, one);
+            // A cookie exempts by its value as it is sent, too.
+            like.extend(glob_of_cookie(&attribute, &text));
             let text = plain(&attribute, text);
             if text.is_empty() {
                 let problem = self.problems.error(one.at, "an empty text is like nothing");
@@ -158,6 +160,12 @@ fn plain<'t>(attribute: &Attribute, text: Cow<'t, str>) -> Cow<'t, str> {
         _ => return text,
     };
     String::from_utf8_lossy(&spelled).into_owned().into()
+}
+
+/// The value of a cookie as it is written, where its plain spelling is another.
+fn glob_of_cookie(attribute: &Attribute, text: &str) -> Option<Glob> {
+    let is_cookie = matches!(attribute, Attribute::Cookie(_));
+    (is_cookie && *plain_cookie(text.as_bytes()) != *text.as_bytes()).then(|| Glob::new(text))
 }
 
 /// What begins like a scheme and goes on with anything, such as `basic*`, also in the spelling of

@@ -61,3 +61,83 @@ fn junk_in_front_of_a_token_hides_it_from_no_rule() {
         check(&tokens, &format!("{all} rest=50"));
     }
 }
+
+/// Spellings of a parameter, each of which some applications read and others do not.
+const ODD: [&str; 9] = [
+    "DRY=1",
+    "x;dry=1",
+    "dry[]=1",
+    "dry[x]=1",
+    "dry%00=1",
+    "+dry=1",
+    "dry=1;x",
+    "dry=1&dry[]=1",
+    "DRY=1&dry=1",
+];
+
+#[test]
+fn a_parameter_exempts_by_its_own_name_and_restricts_by_any() {
+    let rules = rules(
+        "costs: [{ match: { path: /b, query: { dry: '1' } }, cost: 1 }, { path: /b, cost: 50 }]
+rules:
+  - { name: free, match: { path: /a, query: { dry: '1' } }, unlimited: true }
+  - { name: easy, match: { path: /c, query: { dry: '1' } }, last: true, limit: 1000/min }
+  - { name: not, match: { path: /d, not: { query: { dry: '*' } } }, limit: 2/min }
+  - { name: hard, match: { path: /e, query: { dry: '1' } }, limit: 2/min }
+  - { name: rest, limit: 90/min }",
+    );
+    for query in ["dry=1", "x=2&dry=1", "dry=%31", "d%72y=1", "dry=1&dry=1", "dry=1&x;y"] {
+        for (path, expected) in [
+            ("/a", "passed"),
+            ("/b", "rest=1"),
+            ("/c", "easy=1"),
+            ("/d", "rest=1"),
+            ("/e", "hard=1 rest=1"),
+        ] {
+            assert_eq!(plan(&rules, &request(&format!("{path}?{query}"))), expected, "{query}");
+        }
+    }
+    for query in ODD {
+        for (path, expected) in [
+            ("/a", "rest=1"),
+            ("/b", "rest=50"),
+            ("/c", "easy=1 rest=1"),
+            ("/d", "not=1 rest=1"),
+            ("/e", "hard=1 rest=1"),
+        ] {
+            assert_eq!(plan(&rules, &request(&format!("{path}?{query}"))), expected, "{query}");
+        }
+    }
+    let dotted = "rules:
+  - { name: free, match: { query: { dry_run: '1' } }, unlimited: true }
+  - { name: rest, limit: 9/min }";
+    assert_eq!(plan(&self::rules(dotted), &request("/?dry.run=1")), "rest=1");
+}
+
+#[test]
+fn a_cookie_exempts_by_its_value_as_it_is_sent() {
+    let rules = rules(
+        "rules:
+  - { name: free, match: { cookie: { dry: ['1', 'a%20b'] } }, unlimited: true }
+  - { name: any, match: { path: /any, cookie: { dry: '*' } }, unlimited: true }
+  - { name: hard, match: { cookie: { dry: ['1', 'a b'] } }, limit: 2/min }
+  - { name: rest, limit: 90/min }",
+    );
+    for (line, cookie, expected) in [
+        ("/", "dry=1", "passed"),
+        ("/", "x=2;  dry=1 ; dry=1", "passed"),
+        ("/", "dry=a%20b", "passed"),
+        ("/", "dry=%31", "hard=1 rest=1"),
+        ("/", "dry=\"1\"", "hard=1 rest=1"),
+        ("/", "dry=1; dry=%31", "hard=1 rest=1"),
+        ("/any", "dry=%31", "passed"),
+        ("/any", "dry=s%3Aabc", "passed"),
+        ("/any", "dry=", "rest=1"),
+    ] {
+        assert_eq!(
+            plan(&rules, &request(line).with_header("cookie", cookie)),
+            expected,
+            "{cookie}"
+        );
+    }
+}
