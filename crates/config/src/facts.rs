@@ -34,7 +34,7 @@ pub struct Facts<'r, 'a> {
     group: OnceCell<Option<Group>>,
     pub(crate) claims: OnceCell<Option<Claims>>,
     pub(crate) api_key: OnceCell<Presented<'r>>,
-    tier: OnceCell<usize>,
+    tiers: OnceCell<SmallVec<[usize; 1]>>,
     /// Whether its path is read in another way than the plain one.
     is_other: bool,
     /// The same request by the next reading of its path: see [`Facts::readings`].
@@ -97,7 +97,7 @@ impl<'r, 'a> Facts<'r, 'a> {
     #[inline]
     fn by(path: Normal<'a>, identify: &'r Identify, request: &'a dyn Request, now: Tick) -> Self {
         let (client, group) = (OnceCell::new(), OnceCell::new());
-        let (claims, tier) = (OnceCell::new(), OnceCell::new());
+        let (claims, tiers) = (OnceCell::new(), OnceCell::new());
         let (api_key, is_other, next, route) = (OnceCell::new(), false, None, Route::Any);
         Facts {
             identify,
@@ -108,7 +108,7 @@ impl<'r, 'a> Facts<'r, 'a> {
             group,
             claims,
             api_key,
-            tier,
+            tiers,
             is_other,
             next,
             route,
@@ -173,14 +173,33 @@ impl<'r, 'a> Facts<'r, 'a> {
 
     /// The tier, by its place among the file's.
     pub(crate) fn tier(&self) -> usize {
-        *self.tier.get_or_init(|| {
+        self.tiers().first().copied().unwrap_or(Tiers::DEFAULT)
+    }
+
+    /// Every tier that it may be of, [`Facts::tier`] first: nearly all have one. Of several values
+    /// the application may take any, or none.
+    pub(crate) fn tiers(&self) -> &[usize] {
+        self.tiers.get_or_init(|| {
             let tiers = &self.identify.tiers;
-            let said = tiers
-                .from
-                .iter()
-                .find_map(|attribute| Some((attribute, self.bytes(attribute, None)?)));
-            let index = said.and_then(|(attribute, name)| tiers.index(&name, attribute.case()));
-            index.unwrap_or(Tiers::DEFAULT)
+            let (mut plain, mut others) = (Tiers::DEFAULT, SmallVec::<[usize; 1]>::new());
+            for attribute in &tiers.from {
+                let index =
+                    |name: &[u8]| tiers.index(name, attribute.case()).unwrap_or(Tiers::DEFAULT);
+                if let Some(name) = self.bytes(attribute, None) {
+                    plain = index(&name);
+                    break;
+                }
+                if self.says_too_much(attribute) {
+                    others.extend(0..tiers.names.len());
+                }
+                let said = self.repeated(attribute).unwrap_or_default();
+                others.extend(said.iter().filter(|it| !it.is_empty()).map(|it| index(it)));
+            }
+            others.retain(|other| *other != plain);
+            others.sort_unstable();
+            others.dedup();
+            others.insert(0, plain);
+            others
         })
     }
 

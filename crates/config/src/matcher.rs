@@ -168,7 +168,13 @@ impl Condition {
                 let case = certainty.case(facts.identify.servers);
                 patterns.iter().any(|it| it.matches(&facts.path, case))
             }
-            Condition::Tier(tiers) => tiers.contains(&facts.tier()),
+            Condition::Tier(tiers) => {
+                let mut said = facts.tiers().iter();
+                match certainty {
+                    Certainty::Perhaps => said.any(|tier| tiers.contains(tier)),
+                    Certainty::Surely => said.all(|tier| tiers.contains(tier)),
+                }
+            }
             // As below, and shorter: many rules ask for one.
             Condition::Value { attribute: Attribute::Method, like } => {
                 let method = facts.request.method();

@@ -224,14 +224,22 @@ impl Limit {
         (is_enforced && has_no_say).then_some(Steady { limits, source: self.source })
     }
 
-    /// The variant for a request, by its key or its tier.
+    /// The variant for a request, by its key or its tier; of several tiers that of the one that
+    /// gives least.
     pub(crate) fn variant(&self, facts: &Facts<'_, '_>, parts: &[Part<'_>]) -> usize {
         if let Some(own) = self.overrides.of(parts) {
             return own;
         }
         match &self.by_tier[..] {
             [] => 0,
-            by_tier => by_tier.get(facts.tier()).copied().unwrap_or(0),
+            by_tier => {
+                let of_tier = |tier: &usize| by_tier.get(*tier).copied().unwrap_or(0);
+                let tighter = |least: usize, other: usize| {
+                    let is_tighter = self.variants[other].is_tighter_than(&self.variants[least]);
+                    if is_tighter { other } else { least }
+                };
+                facts.tiers().iter().map(of_tier).reduce(tighter).unwrap_or(0)
+            }
         }
     }
 }

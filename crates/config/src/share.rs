@@ -145,7 +145,10 @@ impl Weights {
     fn of(&self, facts: &Facts<'_, '_>) -> Weight {
         match self {
             Weights::All(weight) => *weight,
-            Weights::ByTier(weights) => weights.get(facts.tier()).copied().unwrap_or(Weight::ONE),
+            Weights::ByTier(weights) => {
+                let of_tier = |tier: &usize| weights.get(*tier).copied().unwrap_or(Weight::ONE);
+                facts.tiers().iter().map(of_tier).min().unwrap_or(Weight::ONE)
+            }
         }
     }
 }

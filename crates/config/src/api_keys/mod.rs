@@ -24,9 +24,6 @@ use crate::values::without_scheme;
 /// The header in which a scheme stands before a key.
 const AUTHORIZATION: &str = "authorization";
 
-/// Of so many keys in one request a match looks at the owners; nobody needs two.
-const KEYS_TRIED_MAX: usize = 8;
-
 /// The keys that a policy knows.
 pub(crate) struct ApiKeys {
     header: Box<str>,
@@ -172,15 +169,16 @@ impl<'r> Facts<'r, '_> {
         owner.attribute(attribute).map(str::as_bytes)
     }
 
-    /// The same of each key, where several were sent; `None` where there is one or none.
+    /// The same of each key, where several were sent, empty for a key of which it says nothing;
+    /// `None` where there is one or none.
     pub(crate) fn said_of_each_key(&self, attribute: &Attribute) -> Option<Values<'_>> {
         let keys = self.identify.api_keys.as_ref()?;
         let Presented::Several = self.presented() else { return None };
         let mut said = Values::new();
         keys.each(self.request, &mut |key| {
-            let owner = keys.owner(key, self.now).filter(|_| said.len() < KEYS_TRIED_MAX);
-            let value = owner.and_then(|owner| owner.attribute(attribute));
-            said.extend(value.map(|value| value.as_bytes().into()));
+            let owner = keys.owner(key, self.now);
+            let value = owner.and_then(|owner| owner.attribute(attribute)).unwrap_or_default();
+            said.push(value.as_bytes().into());
         });
         Some(said)
     }

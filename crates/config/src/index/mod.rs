@@ -202,7 +202,9 @@ impl Index {
             });
         }
         if !self.tiers.is_empty() {
-            put(self.tiers.get(&facts.tier()).map_or(&[], Vec::as_slice), &mut found);
+            for tier in facts.tiers() {
+                put(self.tiers.get(tier).map_or(&[], Vec::as_slice), &mut found);
+            }
         }
         put_in_order(&mut found);
         found

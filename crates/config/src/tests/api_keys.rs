@@ -133,6 +133,36 @@ fn a_match_and_an_override_are_for_an_owner() {
     assert_eq!(asks(&with("acme")), None);
 }
 
+/// Which of two keys the application takes is not for us to know.
+#[test]
+fn a_second_key_is_no_way_out_of_a_tier() {
+    let policy = format!(
+        "{}rules:
+  - {{ name: free, match: {{ tier: free }}, unlimited: true }}
+  - {{ name: pro, match: {{ tier: pro }}, block: true }}",
+        KNOWN.replace("{ default", "{ from: api-key:tier, default")
+    );
+    let by_match = loaded(&policy).rules;
+    let charged = "rules: [{ name: a, limit: { free: 9/s, pro: block } }]";
+    let charged = KNOWN.replace("{ default", "{ from: api-key:tier, default") + charged;
+    let by_limit = loaded(&charged).rules;
+    for rules in [&by_match, &by_limit] {
+        let is_blocked = |sample: &Sample| {
+            let facts = rules.facts(sample, NOW);
+            rules.plan(&facts).stopped.is_some_and(|it| it.blocks)
+        };
+        assert!(is_blocked(&with("acme-1")));
+        for other in ["junk", "acme-2", "acme-0", "7", "Über & Söhne"] {
+            assert!(is_blocked(&with("acme-1").with_header("x-api-key", other)), "{other}");
+            assert!(is_blocked(&with(other).with_header("x-api-key", "acme-1")), "{other}");
+        }
+        let crowd =
+            (0..40).fold(request("/"), |it, key| it.with_header("x-api-key", format!("{key}")));
+        assert!(is_blocked(&crowd.with_header("x-api-key", "acme-1")));
+        assert!(!is_blocked(&with("7").with_header("x-api-key", "junk")));
+    }
+}
+
 #[test]
 fn an_unknown_key_is_refused_where_the_policy_says_so() {
     let rules = "rules: [{ name: a, match: { path: /a }, limit: 1/s }]";

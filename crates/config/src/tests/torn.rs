@@ -141,3 +141,57 @@ fn a_cookie_exempts_by_its_value_as_it_is_sent() {
         );
     }
 }
+
+#[test]
+fn of_several_tiers_the_one_that_gives_least_counts() {
+    let head = "tiers: { header: x-tier, default: pro, names: [free, trial, pro] }";
+    let by_match = rules(&format!(
+        "{head}
+rules:
+  - {{ name: trial, match: {{ tier: trial }}, limit: 5/min }}
+  - {{ name: path, match: {{ path: /, tier: [trial, free] }}, limit: 5/min }}
+  - {{ name: not, match: {{ not: {{ tier: pro }} }}, limit: 5/min }}
+  - {{ name: pro, match: {{ tier: pro }}, unlimited: true }}"
+    ));
+    let by_limit = rules(&format!(
+        "{head}
+rules: [{{ name: a, limit: {{ pro: 100/min, trial: 5/min, free: block }} }}]"
+    ));
+    let variant = |sample: &Sample| {
+        let facts = by_limit.facts(sample, NOW);
+        let plan = by_limit.plan(&facts);
+        let charge = plan.charges.first();
+        charge.map_or("blocked".into(), |it| it.rule.variants()[it.variant].id().to_owned())
+    };
+    for (tiers, matched, charged) in [
+        (&[][..], "passed", "pro"),
+        (&["pro"], "passed", "pro"),
+        (&["pro", "pro"], "passed", "pro"),
+        (&["trial"], "trial=1 path=1 not=1", "trial"),
+        (&["trial", "x"], "trial=1 path=1 not=1", "trial"),
+        (&["x", "trial"], "trial=1 path=1 not=1", "trial"),
+        (&["trial", ""], "trial=1 path=1 not=1", "trial"),
+        (&["pro", "trial"], "trial=1 path=1 not=1", "trial"),
+        (&["pro", "free", "trial"], "trial=1 path=1 not=1", "blocked"),
+        (&["x", "y"], "passed", "pro"),
+    ] {
+        let sample = tiers.iter().fold(request("/"), |it, tier| it.with_header("x-tier", tier));
+        assert_eq!(plan(&by_match, &sample), matched, "{tiers:?}");
+        assert_eq!(variant(&sample), charged, "{tiers:?}");
+    }
+}
+
+#[test]
+fn more_tokens_than_are_looked_at_may_be_of_any_tier() {
+    let rules = rules(
+        "jwt: { secret_env: SECRET }
+tiers: { from: jwt:plan, default: pro, names: [pro, trial] }
+rules: [{ name: a, limit: { pro: 9/s, trial: block } }]",
+    );
+    let junk = ["!1", "!2", "!3", "!4", "!5"];
+    for (count, expected) in [(1, "a=1"), (4, "a=1"), (5, "blocked")] {
+        let sample =
+            junk[..count].iter().fold(request("/"), |it, one| it.with_header("authorization", one));
+        assert_eq!(plan(&rules, &sample), expected, "{count}");
+    }
+}
