@@ -58,6 +58,14 @@ pub(crate) enum Measured {
 }
 
 impl Cost {
+    /// Whether it is never nothing, for any request that has something to it.
+    pub(crate) fn is_positive(&self) -> bool {
+        match self {
+            Cost::Cells(cells) => 0 < *cells,
+            Cost::From(measure) => 0 < measure.min || measure.what == Measured::Length,
+        }
+    }
+
     /// What to take when the request comes.
     pub(crate) fn at_request(&self, facts: &Facts<'_, '_>) -> Price {
         let measure = match self {

@@ -1,9 +1,12 @@
 //! Warns of what clients say of themselves: a key, a tier or a quota that anybody can choose is no
 //! limit, unless a rule for the same requests counts by address.
 
+use tidegate_core::Kind;
+
 use super::Reading;
 use super::rule::{ENFORCED_FOR_ALL, Ranked};
 use crate::attribute::Attribute;
+use crate::cost::Cost;
 use crate::lint::Lint;
 use crate::matcher::Matcher;
 use crate::problem::Span;
@@ -52,7 +55,8 @@ impl Reading<'_> {
             let weight = rule.matcher.weight();
             let is_counted = ceilings.iter().any(|(other, matcher)| {
                 let cost = weight.saturating_mul(matcher.weight());
-                if budget < cost || (at < *other && rule.stops()) {
+                // Also where it stops only those that have its key: they are who chooses.
+                if budget < cost || (at < *other && (rule.is_last || rule.stops())) {
                     return false;
                 }
                 budget -= cost;
@@ -110,14 +114,23 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether a rule counts by address, or by what was verified and otherwise by address.
+    /// Whether a rule counts by address, or by what was verified and otherwise by address, and
+    /// counts each request: not some of them, and none for nothing.
     fn is_ceiling(&self, ranked: &Ranked) -> bool {
         let Some(limit) = ranked.rule.limit() else { return false };
-        let is_judged = |it: &Variant| matches!(it.quota, Quotas::Judged(_));
+        // Those in flight are counted by how many there are at a time, and not how often.
+        let is_judged = |it: &Variant| {
+            let mut policies = it.policies().iter();
+            matches!(it.quota, Quotas::Judged(_))
+                && policies.all(|timed| timed.kind() != Kind::Concurrency)
+        };
+        let has_key = |it: &Attribute| !limit.may_be_skipped() || self.ends_with_address(it);
         limit.enforced == ENFORCED_FOR_ALL
             && limit.overrides.all().next().is_none()
             && limit.variants.iter().all(is_judged)
-            && limit.key.iter().all(|it| self.is_fixed(it))
+            && limit.counts_when.is_none()
+            && limit.cost.as_ref().is_none_or(Cost::is_positive)
+            && limit.key.iter().all(|it| self.is_fixed(it) && has_key(it))
             && limit.key.iter().any(|it| self.ends_with_address(it))
     }
 
