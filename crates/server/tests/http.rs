@@ -353,7 +353,7 @@ fn what_cannot_be_read_is_told_why() {
     for (body, status, said) in [
         ("{", 400, "EOF while parsing"),
         (r#"{"pth":"/"}"#, 400, "unknown field `pth`"),
-        (r#"{"ip":"nowhere"}"#, 400, "invalid IP address"),
+        (r#"{"ip":"nowhere"}"#, 400, "expected an address such as 192.0.2.1"),
         (r#"{"cost":-1}"#, 400, "invalid value"),
         (r#"{"checks":[{"checks":[]}]}"#, 400, "is no batch"),
         (r#"{"headers":{"a":1}}"#, 400, "OneOrMore"),
