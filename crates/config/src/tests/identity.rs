@@ -206,7 +206,8 @@ fn a_second_value_is_no_way_around_a_rule() {
 #[test]
 fn whoever_leaves_a_key_out_meets_the_rules_below() {
     let both = "rules:
-  - { name: keyed, key: header:x-api-key, if_missing: skip, limit: 100/s, last: true }
+  - { name: keyed, key: header:x-api-key, if_missing: skip, limit: 100/s, last: true,
+      allow: unverified-key }
   - { name: per-ip, key: ip, limit: 1/min }\n";
     let loaded = loaded(both);
     assert_eq!(loaded.report.warnings(), 0, "{}", loaded.report);
