@@ -244,7 +244,8 @@ fn groups_of_many_rules_fit_the_room_of_one() {
     }
 }
 
-/// Keys and groups together take no more than a key may take, for as many keys as there may be.
+/// Keys and groups together take no more than a key may take, for as many keys as there may be,
+/// but for chance.
 #[test]
 fn groups_are_kept_inside_the_memory_of_the_cap() {
     for policy in grouped(10) {
@@ -258,8 +259,10 @@ fn groups_are_kept_inside_the_memory_of_the_cap() {
         let stats = store.stats();
         assert!(stats.keys == keys_max && keys_max / 5 < stats.groups, "{policy:?}: {stats:?}");
         if policy.kind() != Kind::SlidingLog {
-            // A slot for chance in each shard.
-            let most = keys_max * MemoryStore::BYTES_PER_KEY + 16 * 32;
+            // A shard whose last run does not fit before its end grows by an eighth more, which
+            // befalls one store of a hundred; two of the sixteen never meet.
+            let (whole, chance) = (keys_max * MemoryStore::BYTES_PER_KEY, 2);
+            let most = whole + chance * whole / 16 / 8 + 16 * 32;
             assert!(stats.bytes - empty <= most, "{policy:?}: {stats:?}");
         }
     }
