@@ -32,6 +32,18 @@ impl Identify {
             _ => None,
         }
     }
+
+    /// Whether an attribute is the client's address, or falls back to it.
+    pub(crate) fn reads_address(&self, attribute: &Attribute) -> bool {
+        match attribute {
+            Attribute::Ip | Attribute::Ip6(_) => true,
+            Attribute::Identity(index) => {
+                let made_of = self.identities.get(*index).into_iter().flatten().flatten();
+                made_of.into_iter().any(|it| self.reads_address(it))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Attributes that identify somebody together: all have to be present.

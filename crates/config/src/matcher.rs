@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use crate::attribute::Attribute;
 use crate::facts::{Facts, is_head};
 use crate::glob::Glob;
+use crate::identify::Identify;
 use crate::path::{Case, Pattern, Servers};
 
 /// Which requests a rule is for: those that meet all conditions of any of its alternatives.
@@ -123,6 +124,17 @@ impl Matcher {
         };
         let conditions = self.any.iter().flat_map(|all| &all.conditions);
         self.any.len() + conditions.map(weight).sum::<usize>()
+    }
+
+    /// Whether any condition is about the client's address.
+    pub(crate) fn reads_address(&self, identify: &Identify) -> bool {
+        let reads = |condition: &Condition| match condition {
+            Condition::Network(_) => true,
+            Condition::Not(matcher) => matcher.reads_address(identify),
+            Condition::Value { attribute, .. } => identify.reads_address(attribute),
+            Condition::Path(_) | Condition::Tier(_) => false,
+        };
+        self.any.iter().flat_map(|all| &all.conditions).any(reads)
     }
 
     /// The names that its paths give to segments.

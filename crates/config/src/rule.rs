@@ -211,6 +211,11 @@ impl Limit {
         self.missing == Missing::Skip && !self.key.is_empty()
     }
 
+    /// Whether it refuses anybody: it does not where it only watches.
+    pub(crate) fn is_enforced(&self) -> bool {
+        0 < self.enforced
+    }
+
     /// Whether it is settled by the response, by what it says itself.
     pub(crate) fn needs_response(&self) -> bool {
         self.counts_when.is_some() || self.cost.as_ref().is_some_and(Cost::is_by_response)

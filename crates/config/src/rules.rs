@@ -3,6 +3,7 @@
 use tidegate_core::Tick;
 
 use crate::api_keys::ApiKeys;
+use crate::attribute::Attribute;
 use crate::cost::Cost;
 use crate::facts::Facts;
 use crate::identify::Identify;
@@ -10,7 +11,7 @@ use crate::index::Index;
 use crate::matcher::Matcher;
 use crate::request::{Request, Response};
 use crate::route::ByRoute;
-use crate::rule::{Rule, Variant};
+use crate::rule::{Limit, Rule, Variant};
 use crate::share::Share;
 
 /// The rules of a policy file, or of a folder of them.
@@ -107,6 +108,20 @@ impl Rules {
     /// warning [`NeedsResponse`](crate::Lint::NeedsResponse): for those who are never told it.
     pub fn needs_response(&self) -> &[Box<str>] {
         &self.needs_response
+    }
+
+    /// Whether a rule that refuses, or a share, tells clients apart by their address: without one
+    /// it would count strangers together, or not apply.
+    pub fn enforces_by_address(&self) -> bool {
+        let identify = &self.identify;
+        let counts = |key: &[Attribute]| key.iter().any(|it| identify.reads_address(it));
+        let rules = self.list.iter().filter(|rule| rule.limit().is_none_or(Limit::is_enforced));
+        { rules }.any(|rule| {
+            rule.matcher.reads_address(identify) || rule.limit().is_some_and(|it| counts(&it.key))
+        }) || self
+            .shares
+            .iter()
+            .any(|share| share.matcher.reads_address(identify) || counts(&share.by))
     }
 
     /// What responses say of a decision that was made while Redis did not answer.

@@ -82,6 +82,11 @@ where
         ResponseFuture::at(Stage::Serving { future, in_flight: Some(in_flight) })
     }
 
+    /// For one that is answered already.
+    pub(crate) fn refused(response: Response<Bytes>) -> ResponseFuture<S, B, P> {
+        ResponseFuture::at(Stage::Refused { response: Some(Box::new(response)) })
+    }
+
     pub(crate) fn decided(
         shared: &Arc<Shared>,
         admission: Box<Admission>,

@@ -1,5 +1,6 @@
 //! How long the body of a request is, where the layer knows of what type bodies are.
 
+use std::cell::Cell;
 use std::net::IpAddr;
 
 use tidegate_core::Span;
@@ -25,9 +26,22 @@ impl<B> Lengths<B> for Wrapped {
 /// A request with its body, which is looked at only by rules that count its length.
 #[derive(Debug)]
 pub(crate) struct Asked<'a, B> {
-    pub(crate) seen: Seen<'a>,
-    pub(crate) body: &'a B,
-    pub(crate) length: fn(&B) -> Option<Length>,
+    seen: Seen<'a>,
+    body: &'a B,
+    length: fn(&B) -> Option<Length>,
+    lacks_address: Cell<bool>,
+}
+
+impl<'a, B> Asked<'a, B> {
+    pub(crate) fn new(request: &'a http::Request<B>, length: fn(&B) -> Option<Length>) -> Self {
+        let (seen, body) = (Seen::new(request), request.body());
+        Asked { seen, body, length, lacks_address: Cell::new(false) }
+    }
+
+    /// Whether the policy asked for the address of the client, and nobody knows it.
+    pub(crate) fn lacks_address(&self) -> bool {
+        self.lacks_address.get()
+    }
 }
 
 impl<B> Request for Asked<'_, B> {
@@ -56,7 +70,11 @@ impl<B> Request for Asked<'_, B> {
     }
 
     fn peer(&self) -> Option<IpAddr> {
-        self.seen.peer()
+        let peer = self.seen.peer();
+        if peer.is_none() {
+            self.lacks_address.set(true);
+        }
+        peer
     }
 
     fn attribute(&self, name: &str) -> Option<&str> {

@@ -3,7 +3,6 @@
 //! Nothing is copied: rules look up what they ask for, where it is.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Extensions, HeaderMap, Method, StatusCode, Uri, Version, header};
 use tidegate_core::Span;
@@ -82,11 +81,7 @@ impl Request for Seen<'_> {
     }
 
     fn peer(&self) -> Option<IpAddr> {
-        let peer = peer(self.extensions);
-        if peer.is_none() {
-            warn_of_no_peer();
-        }
-        peer
+        peer(self.extensions)
     }
 
     fn attribute(&self, name: &str) -> Option<&str> {
@@ -131,19 +126,6 @@ fn peer(extensions: &Extensions) -> Option<IpAddr> {
         return connected.remote_addr().map(|address| address.ip());
     }
     None
-}
-
-/// Says once what is missing: without addresses, strangers share one quota.
-fn warn_of_no_peer() {
-    static IS_SAID: AtomicBool = AtomicBool::new(false);
-    if !IS_SAID.load(Ordering::Relaxed) && !IS_SAID.swap(true, Ordering::Relaxed) {
-        tracing::warn!(
-            "no address of the client is known, so all of them count as one: with axum, serve \
-             `app.into_make_service_with_connect_info::<SocketAddr>()` and turn on the feature \
-             `axum`; with tonic, turn on the feature `tonic`; otherwise put a \
-             `tidegate_tower::Peer` into the extensions of each request"
-        );
-    }
 }
 
 #[cfg(test)]

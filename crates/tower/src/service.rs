@@ -14,6 +14,7 @@ use crate::future::ResponseFuture;
 use crate::layer::Shared;
 use crate::length::{Asked, Lengths};
 use crate::limits::InFlight;
+use crate::no_address;
 use crate::seen::Seen;
 
 /// A service with a gate in front; made by a [`TidegateLayer`](crate::TidegateLayer).
@@ -63,9 +64,12 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> ResponseFuture<S, B, P> {
-        let (seen, body) = (Seen::new(&request), request.body());
-        let asked = Asked { seen, body, length: P::length };
-        match self.shared.gate.admit(&asked).ready() {
+        let asked = Asked::new(&request, P::length);
+        let admit = self.shared.gate.admit(&asked).ready();
+        if asked.lacks_address() && self.shared.gate.rules().enforces_by_address() {
+            return self.refuse_without_address(request);
+        }
+        match admit {
             Ok(admission) if admission.verdict() == Verdict::Allow => {
                 let in_flight = InFlight::new(admission, &mut request);
                 ResponseFuture::serving(self.inner.call(request), in_flight)
@@ -76,6 +80,17 @@ where
 }
 
 impl<S, P> TidegateService<S, P> {
+    /// For a request of an application that tells no addresses, under a policy that needs them.
+    #[cold]
+    #[inline(never)]
+    fn refuse_without_address<B>(&mut self, request: Request<B>) -> ResponseFuture<S, B, P>
+    where
+        S: Service<Request<B>> + Clone,
+    {
+        drop(take_ready(&mut self.inner));
+        ResponseFuture::refused(no_address::respond(Seen::new(&request)))
+    }
+
     /// For a request that is refused, or has to wait: most are not and do not, and what is done for
     /// these is kept out of their way.
     #[cold]

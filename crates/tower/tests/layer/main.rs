@@ -11,6 +11,7 @@ mod bodies;
 mod fleet;
 mod handlers;
 mod headers;
+mod no_address;
 mod permits;
 mod plain_hyper;
 mod readings;

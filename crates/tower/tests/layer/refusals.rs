@@ -243,12 +243,3 @@ rules:
         assert_eq!(status(&mut service, by(user, tenant)), 429, "{user} of {tenant}");
     }
 }
-
-#[test]
-fn requests_from_nowhere_count_together() {
-    let (mut service, _, _) = limited(ONE);
-    let nowhere = || http::Request::new(());
-    assert_eq!(status(&mut service, nowhere()), 200);
-    assert_eq!(status(&mut service, nowhere()), 429);
-    assert_eq!(status(&mut service, request("/")), 200);
-}
