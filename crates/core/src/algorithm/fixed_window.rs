@@ -157,6 +157,10 @@ impl Algorithm for FixedWindow {
         (self.limit.saturating_sub(count.used), reset_after)
     }
 
+    fn lacks(&self, count: &WindowCount, _: Tick) -> u32 {
+        count.used
+    }
+
     fn refund(&self, count: &mut WindowCount, _: Tick, receipt: Receipt) {
         let inside = receipt.at < self.end_of(count.start) || self.is_overdue(receipt.at);
         if count.start <= receipt.at && inside {

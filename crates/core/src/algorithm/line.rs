@@ -80,22 +80,29 @@ impl LineBucket {
         self.receipt(zero_at, now, cost)
     }
 
-    /// `line`, which lived under `old` until `now`, with the same cells consumed under this quota.
+    /// `line`, which lived under `old` until `now`, with the cells that it lacked: also those that
+    /// are more than a burst of this quota. Forgiven, they could be had again after every cut.
     pub(crate) fn carry(&self, old: &LineBucket, line: Line, now: Tick) -> Line {
-        // More than a burst is owed only as of a tick before the last charge. That was when it was
-        // a burst, or later; from then on it is carried.
-        let over = old.debt(line.zero_at, now).less(old.in_cells(old.grains.burst()));
-        let now = now.after(old.paid_in(over));
         let owed = old.debt(line.zero_at, now);
         let (old_cell, cell) = (u128::from(old.grains.cell()), u128::from(self.grains.cell()));
         // Rounded up: a change of quota gives nothing away.
         let part = (owed % old_cell * cell).div_ceil(old_cell);
-        let owed = (owed / old_cell * cell + part).min(self.in_cells(self.grains.burst()));
-        if owed == 0 {
-            Line::default()
-        } else {
-            Line { zero_at: self.grain_time::<u128>(now) + owed }
+        self.owing((owed / old_cell).saturating_mul(cell).saturating_add(part), now)
+    }
+
+    /// A line that lacks `cells` at `now`.
+    pub(crate) fn lacking(&self, cells: u32, now: Tick) -> Line {
+        self.owing(self.in_cells(cells), now)
+    }
+
+    /// A line that owes so many grains at `now`. What could only be paid after the last tick is not
+    /// told from a burst at that tick: so every line fits its words.
+    fn owing(&self, grains: u128, now: Tick) -> Line {
+        if grains == 0 {
+            return Line::default();
         }
+        let latest = self.grain_time::<u128>(Tick::MAX) + self.in_cells::<u128>(self.limit());
+        Line { zero_at: self.grain_time::<u128>(now).saturating_add(grains).min(latest) }
     }
 
     /// `line`, which lived until `now` under `old`, another part of the same quota: as full as it
@@ -108,12 +115,7 @@ impl LineBucket {
         let (old_tick, tick) = (u128::from(old.grains.tick()), u128::from(self.grains.tick()));
         // Rounded up: a change of quota gives nothing away.
         let part = (owed % old_tick * tick).div_ceil(old_tick);
-        let owed = (owed / old_tick).saturating_mul(tick).saturating_add(part);
-        if owed == 0 {
-            return Line::default();
-        }
-        let latest = self.grain_time::<u128>(Tick::MAX) + self.in_cells::<u128>(self.limit());
-        Line { zero_at: self.grain_time::<u128>(now).saturating_add(owed).min(latest) }
+        self.owing((owed / old_tick).saturating_mul(tick).saturating_add(part), now)
     }
 
     /// The cells that take as long to pay as `cells` of `old` did, rounded down; never more.
@@ -198,8 +200,7 @@ impl LineBucket {
         A::product(now.get(), self.grains.tick())
     }
 
-    /// Grains owed at `now`. More than a burst only where the clock has gone back, or as
-    /// [`LineBucket::scale`] says.
+    /// Grains owed at `now`. More than a burst where the clock has gone back, or after a cut.
     #[inline]
     fn debt<A: Amount>(&self, zero_at: A, now: Tick) -> A {
         zero_at.less(self.grain_time(now))
@@ -232,6 +233,11 @@ impl Algorithm for LineBucket {
 
     fn report(&self, line: &Line, now: Tick) -> (u32, Span) {
         self.reported(line.zero_at, now)
+    }
+
+    fn lacks(&self, line: &Line, now: Tick) -> u32 {
+        let cells: u64 = self.debt(line.zero_at, now).over_ceil(self.per_cell);
+        u32::try_from(cells).unwrap_or(u32::MAX)
     }
 
     fn refund(&self, line: &mut Line, now: Tick, receipt: Receipt) {

@@ -109,6 +109,10 @@ impl Algorithm for LogLimit {
         (self.limit.saturating_sub(log.used), self.forget_at(log).since(now))
     }
 
+    fn lacks(&self, log: &Log, _: Tick) -> u32 {
+        log.used
+    }
+
     fn refund(&self, log: &mut Log, now: Tick, receipt: Receipt) {
         self.settle(log, now);
         log.used -= log.events.take_back(receipt.at, receipt.cost, self.per);

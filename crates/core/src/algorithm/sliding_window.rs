@@ -43,12 +43,17 @@ impl SlidingWindow {
         self.per
     }
 
-    /// What the limit leaves beside this window's cells and what still shows of the last one's.
-    fn room(&self, pair: &WindowPair, now: Tick) -> u32 {
+    /// This window's cells, and what still shows of the last one's.
+    fn used(&self, pair: &WindowPair, now: Tick) -> u64 {
         let shows = self.per.get() - now.since(pair.start).get();
         let (last, _) = mul_div(pair.last.into(), shows, self.per.get());
-        let used = last + u64::from(pair.this);
-        u64::from(self.limit).saturating_sub(used).try_into().expect("at most the limit")
+        last + u64::from(pair.this)
+    }
+
+    /// What the limit leaves beside them.
+    fn room(&self, pair: &WindowPair, now: Tick) -> u32 {
+        let room = u64::from(self.limit).saturating_sub(self.used(pair, now));
+        room.try_into().expect("at most the limit")
     }
 
     /// How far into a window the `weight` cells of the one before have faded to at most `spare`.
@@ -119,6 +124,10 @@ impl Algorithm for SlidingWindow {
 
     fn report(&self, pair: &WindowPair, now: Tick) -> (u32, Span) {
         (self.room(pair, now), self.forget_at(pair).since(now))
+    }
+
+    fn lacks(&self, pair: &WindowPair, now: Tick) -> u32 {
+        u32::try_from(self.used(pair, now)).unwrap_or(u32::MAX)
     }
 
     fn refund(&self, pair: &mut WindowPair, _: Tick, receipt: Receipt) {

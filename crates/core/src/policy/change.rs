@@ -26,9 +26,11 @@ impl Change {
 }
 
 impl Policy {
-    /// Takes over a state that lived under `old` until `now`, with what was consumed.
+    /// Takes over a state that lived under `old` until `now`, with the cells that it lacked.
     ///
-    /// A raise grants the difference, never a fresh burst; a cut never goes below zero.
+    /// A raise grants the difference, never a fresh burst. After a cut a key may lack more than the
+    /// new limit: then nothing remains until time has paid the rest. It is not forgiven, or a cut
+    /// and a raise would give out the difference each time.
     pub fn carry(&self, old: &Policy, state: &mut State, now: Tick) {
         match (&self.rule, &old.rule, &mut state.0) {
             (Rule::Line(new), Rule::Line(old), Memory::Line(line)) => {
@@ -41,10 +43,8 @@ impl Policy {
             (Rule::SlidingWindow(new), Rule::SlidingWindow(old), Memory::SlidingWindow(_))
                 if new.per() == old.per() => {}
             _ => {
-                let consumed = old.limit() - old.peek(state, now, 0).remaining;
-                *state = self.fresh();
-                self.peek(state, now, 0);
-                let _ = self.charge(state, now, consumed.min(self.limit()));
+                let lacked = old.lacks(state, now);
+                *state = self.lacking(lacked, now);
             }
         }
     }

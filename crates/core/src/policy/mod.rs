@@ -225,6 +225,26 @@ impl Policy {
         with_state!(self, state, |it, memory| it.charge(memory, now, cost))
     }
 
+    /// Cells that a key lacks at `now` to be as good as fresh, also those beyond the limit.
+    fn lacks(&self, state: &mut State, now: Tick) -> u32 {
+        with_state!(self, state, |it, memory| {
+            it.settle(memory, now);
+            it.lacks(memory, now)
+        })
+    }
+
+    /// The state of a key that lacks `cells` at `now`.
+    fn lacking(&self, cells: u32, now: Tick) -> State {
+        let mut state = self.fresh();
+        if let (Rule::Line(it), Memory::Line(line)) = (&self.rule, &mut state.0) {
+            *line = it.lacking(cells, now);
+        } else if 0 < cells {
+            self.peek(&mut state, now, 0);
+            let _ = self.charge(&mut state, now, cells);
+        }
+        state
+    }
+
     /// Gives back what was charged: never above full, never into another window.
     ///
     /// A queue takes back its last slot only: whoever stands behind an earlier one has been told

@@ -70,6 +70,22 @@ async fn tiers_that_become_one_are_not_mixed_up() {
     assert_eq!(looks(&gate, &of("pro", "bob")).await, [94]);
 }
 
+/// A hundred cuts and raises in a fifth of a second.
+#[tokio::test]
+async fn no_sequence_of_reloads_lets_more_pass_than_the_larger_quota() {
+    let of = |limit: &str| policy("token-bucket", &format!("limit: {limit}"));
+    for [full, cut] in [["100/s", "50/s"], ["100/s, burst: 100", "100/s, burst: 1"]] {
+        let (_server, gate, clock) = still(&of(full)).await;
+        let mut sum = 0;
+        for turn in 0..100 {
+            sum += passed(&gate, &by("ada"), 100).await;
+            clock.advance(Span::from_millis(2));
+            replace(&gate, &of(if turn % 2 == 0 { cut } else { full }));
+        }
+        assert!((100..=120).contains(&sum), "{sum}: {full} and {cut}");
+    }
+}
+
 #[tokio::test]
 async fn an_override_does_not_grant_a_fresh_burst() {
     for algorithm in ALGORITHMS {
