@@ -8,6 +8,7 @@ mod bans;
 mod form;
 mod names;
 mod papers;
+mod paths;
 mod purity;
 mod rooms;
 mod source;
@@ -58,13 +59,14 @@ pub fn run(root: &Path) -> Result<Vec<Finding>> {
 type Check = fn(&[File]) -> Vec<Finding>;
 
 /// Every rule that needs no more than the files.
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     purity::check,
     rooms::check,
     form::check,
     names::check,
     strays::check,
     papers::check,
+    paths::check,
     bans::check,
 ];
 
