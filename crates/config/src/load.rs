@@ -26,7 +26,6 @@ pub struct Loaded {
 }
 
 /// Why there are no rules.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
     /// A file cannot be read.
@@ -206,6 +205,13 @@ impl Outside for Around {
 
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
+    }
+}
+
+/// As it is shown, since `main` prints an error so that it returns.
+impl fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

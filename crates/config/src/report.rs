@@ -10,7 +10,7 @@ use crate::lint::Lint;
 use crate::problem::{Level, Problem, Problems};
 
 /// Everything that is wrong with some files. Prints like a compiler does, without colors.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 pub struct Report {
     findings: Vec<Finding>,
     errors: usize,
@@ -82,6 +82,13 @@ impl Report {
         };
         let left_out = self.errors + self.warnings - self.findings.len();
         if left_out == 0 { summary } else { format!("{summary} ({left_out} not shown)") }
+    }
+}
+
+/// As it is shown, since `main` prints an error so that it returns.
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

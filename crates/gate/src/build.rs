@@ -209,7 +209,6 @@ fn begin_with(path: &Path, store: AnyStore, now: Tick) -> Result<Begun, OpenErro
 }
 
 /// Why there is no gate, or no other policy.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The bounds for limits that follow the load are wrong.
@@ -231,6 +230,13 @@ pub enum OpenError {
     Store(StoreFailure),
     /// The policy is wrong.
     Text(Report),
+}
+
+/// As it is shown, since `main` prints an error so that it returns.
+impl fmt::Debug for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for OpenError {

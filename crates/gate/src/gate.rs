@@ -24,10 +24,9 @@ use crate::store::AnyStore;
 use crate::turn::{Patience, Turning};
 
 /// Decides about requests by a policy file. Clones are the same gate.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Gate(pub(crate) Arc<Inner>);
 
-#[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) current: ArcSwap<Leases>,
     pub(crate) home: Arc<Home>,
@@ -49,6 +48,18 @@ pub(crate) struct Home {
     pub(crate) clock: Arc<dyn Clock>,
     /// By which keys are named where they are kept, if there is one.
     pub(crate) secret: Option<KeySecret>,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate").field("policy", &self.generation()).finish_non_exhaustive()
+    }
 }
 
 impl Inner {

@@ -5,7 +5,7 @@
 //! force any more turns no windows.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +23,6 @@ use crate::shares::Shares;
 use crate::store::{AnyStore, StoreFailure, StoreRule, Wanted};
 
 /// A policy in force.
-#[derive(Debug)]
 pub(crate) struct Generation {
     pub(crate) id: GenerationId,
     pub(crate) home: Arc<Home>,
@@ -99,6 +98,14 @@ pub(crate) struct Window {
 pub(crate) enum Present<'g> {
     Always(&'g StoreRule),
     Window(Arc<Window>),
+}
+
+/// Its size only: a policy may have thousands of rules, and every admission refers to one.
+impl fmt::Debug for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, rules) = (self.rules.name(), self.rules.rules().len());
+        f.debug_struct("Policy").field("name", &name).field("rules", &rules).finish()
+    }
 }
 
 impl Generation {

@@ -5,7 +5,7 @@
 use std::fmt;
 
 /// Why a store could not be connected to. The text says which setting to change.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The URL is not one that we understand.
@@ -93,6 +93,13 @@ impl ConnectError {
     /// Whether time may mend it, without anybody changing what we were told.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, ConnectError::Unreachable { .. } | ConnectError::Loading { .. })
+    }
+}
+
+/// As it is shown, since `main` prints an error so that it returns.
+impl fmt::Debug for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -24,6 +24,7 @@ pub use crate::key::{Key, KeyTooLong, Keys};
 pub use crate::limiter::block_on;
 pub use crate::limiter::{
     Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, ToPolicy,
+    UnknownRule,
 };
 pub use crate::memory::{Charge, MemoryStats, MemoryStore, Rule, TooManyRules, Wanted};
 pub use crate::shaper::{AcquireSlot, NoSlot, Shaper, ShaperBuilder, Slot};

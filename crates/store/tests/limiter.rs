@@ -84,12 +84,14 @@ fn an_overlong_key_never_passes() {
 }
 
 #[test]
-fn a_key_for_a_rule_that_there_is_not_never_passes() {
-    let limiter = Limiter::builder().each("per-user", Quota::per_minute(5)).build().unwrap();
-    let misspelt = limiter.key("ada").key_for("per-usr", "bob");
-    assert_eq!(misspelt.clone().decide().verdict, Verdict::Never);
-    assert_eq!(misspelt.peek().verdict, Verdict::Never);
-    assert_eq!(limiter.key("ada").key_for("per-user", "bob").decide().remaining, 4);
+fn a_key_for_a_rule_that_there_is_not_is_an_error_that_names_the_rules() {
+    let builder = Limiter::builder().each("per-user", Quota::per_minute(5));
+    let limiter = builder.all("everyone", Quota::per_minute(50)).build().unwrap();
+    let error = limiter.key("ada").key_for("per-usr", "bob").unwrap_err();
+    let message = "no rule is called `per-usr`; the limiter has `per-user`, `everyone`";
+    assert_eq!((error.to_string(), format!("{error:?}")), (message.into(), message.into()));
+    let asked = limiter.key("ada").key_for("per-user", "bob").unwrap();
+    assert_eq!(asked.decide().remaining, 4);
     assert_eq!(limiter.peek("ada").remaining, 5);
 }
 
@@ -186,7 +188,7 @@ fn a_quota_is_changed_while_keys_are_live() {
         (Policy::new(Kind::FixedWindow, Quota::per_hour(100)), 20),
         (Policy::new(Kind::SlidingLog, Quota::per_hour(90)), 10),
         (Policy::token_bucket(Quota::per_minute(50)), 0),
-        (Policy::token_bucket(Quota::per_minute(60)), 10),
+        (Policy::token_bucket(Quota::per_minute(90)), 10),
     ] {
         limiter.change("it", policy.unwrap()).unwrap();
         assert_eq!(limiter.peek("ada").remaining, remaining);
@@ -200,7 +202,7 @@ fn a_quota_is_changed_while_keys_are_live() {
     );
     let impossible = limiter.change("it", Quota::per_minute(0)).unwrap_err();
     assert_eq!(impossible.to_string(), "a quota of 0 cells lets nothing pass: give at least 1");
-    assert_eq!(limiter.peek("ada").limit, 60);
+    assert_eq!(limiter.peek("ada").limit, 90);
 }
 
 #[test]
@@ -251,5 +253,21 @@ fn the_system_clock_never_goes_back_and_knows_the_year() {
         let now = limiter.now();
         assert!(last <= now);
         last = now;
+    }
+}
+
+/// Whoever logs one gets a line, and no table of a million keys.
+#[test]
+fn what_is_held_is_shown_on_one_line() {
+    let builder = Limiter::builder().each("per-user", Quota::per_minute(5));
+    let limiter = builder.all("everyone", Quota::per_minute(50)).build().unwrap();
+    assert_eq!(format!("{limiter:?}"), r#"Limiter { rules: ["per-user", "everyone"], .. }"#);
+    for shown in [
+        format!("{:?}", limiter.key("ada")),
+        format!("{:?}", limiter.key("ada").decide_each()),
+        format!("{:?}", limiter.key("ada").enter()),
+        format!("{:?}", tidegate_store::MemoryStore::new()),
+    ] {
+        assert!(shown.len() < 1_000 && !shown.contains('\n'), "{shown}");
     }
 }

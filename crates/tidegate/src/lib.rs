@@ -7,7 +7,7 @@ pub use tidegate_core::{
 pub use tidegate_store::{
     Acquire, AcquireSlot, Answer, Ask, BuildError, ChangeError, Charge, Clock, Key, KeyTooLong,
     Keys, Limiter, LimiterBuilder, ManualClock, MemoryStore, NoSlot, Pass, Rule, Shaper,
-    ShaperBuilder, Slot, SystemClock, ToPolicy, TooManyRules, WakeId,
+    ShaperBuilder, Slot, SystemClock, ToPolicy, TooManyRules, UnknownRule, WakeId,
 };
 
 /// Shares what there is: requests wait, and tenants are served by weight.

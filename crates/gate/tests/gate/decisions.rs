@@ -366,3 +366,27 @@ fn clones_are_the_same_gate_and_async_is_the_same_decision() {
     assert_eq!(left(&runtime.block_on(admit)), [1]);
     assert_eq!(left(&gate.decide(&Sample::new("GET /"))), [0]);
 }
+
+/// Whoever logs one gets a line, and not the policy.
+#[test]
+fn gates_and_admissions_are_shown_on_one_line() {
+    let rules: String = (0..3_000)
+        .map(|it| format!("\n  - {{ name: r{it}, match: {{ path: /{it} }}, limit: 9/s }}"))
+        .collect();
+    let (gate, _clock) = gate(&format!("name: shop\nrules:{rules}"));
+    assert_eq!(
+        format!("{gate:?}"),
+        r#"Gate { policy: Policy { name: Some("shop"), rules: 3000 }, .. }"#
+    );
+    let shown = format!("{:?}", gate.decide(&to("GET /7", "ada")));
+    assert!(shown.len() < 2_000 && !shown.contains('\n'), "{shown}");
+}
+
+/// A program that returns an error from `main` prints it by `Debug`.
+#[test]
+fn an_error_of_a_policy_reads_well_where_main_returns_it() {
+    let error = Gate::from_text("rules: [{ name: a, limit: 5/fortnight }]").unwrap_err();
+    let shown = format!("{error:?}");
+    assert_eq!(shown, error.to_string());
+    assert!(shown.contains("policy.yaml") && shown.contains("fortnight"), "{shown}");
+}

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
-use tidegate_store::{By, KeyTooLong};
+use tidegate_store::{By, KeyTooLong, UnknownRule};
 
 use super::rule::{NamedRule, Scope};
 use super::{FleetAnswer, FleetLimiter, FleetPass};
@@ -18,8 +18,6 @@ pub struct FleetAsk<'a> {
     key: Result<FleetKey, KeyTooLong>,
     cost: u32,
     others: SmallVec<[(usize, Result<FleetKey, KeyTooLong>); 1]>,
-    /// Whether a key was given for a rule that there is not.
-    misnamed: bool,
 }
 
 /// The key of each rule.
@@ -28,7 +26,7 @@ type RuleKeys = SmallVec<[FleetKey; 1]>;
 impl<'a> FleetAsk<'a> {
     pub(super) fn new(limiter: &'a FleetLimiter, key: impl KeyPart) -> FleetAsk<'a> {
         let key = FleetKey::new(key);
-        FleetAsk { limiter, key, cost: 1, others: SmallVec::new(), misnamed: false }
+        FleetAsk { limiter, key, cost: 1, others: SmallVec::new() }
     }
 
     /// Whose key it is. All limits of a tenant live in one place of a cluster, and are judged in
@@ -44,8 +42,8 @@ impl<'a> FleetAsk<'a> {
         self
     }
 
-    /// Another key for one of the rules. With a name that no rule has, the request never passes.
-    pub fn key_for(self, rule: &str, key: impl KeyPart) -> FleetAsk<'a> {
+    /// Another key for one of the rules.
+    pub fn key_for(self, rule: &str, key: impl KeyPart) -> Result<FleetAsk<'a>, UnknownRule> {
         self.other(rule, FleetKey::new(key))
     }
 
@@ -55,19 +53,19 @@ impl<'a> FleetAsk<'a> {
         rule: &str,
         tenant: impl KeyPart,
         key: impl KeyPart,
-    ) -> FleetAsk<'a> {
+    ) -> Result<FleetAsk<'a>, UnknownRule> {
         self.other(rule, FleetKey::in_tenant(tenant, key))
     }
 
-    fn other(mut self, rule: &str, key: Result<FleetKey, KeyTooLong>) -> FleetAsk<'a> {
-        match self.limiter.rules.iter().position(|named| named.name() == rule) {
-            None => self.misnamed = true,
-            Some(index) => {
-                self.others.retain(|(other, _)| *other != index);
-                self.others.push((index, key));
-            }
-        }
-        self
+    fn other(
+        mut self,
+        rule: &str,
+        key: Result<FleetKey, KeyTooLong>,
+    ) -> Result<FleetAsk<'a>, UnknownRule> {
+        let index = UnknownRule::find(rule, self.limiter.rules.iter().map(NamedRule::name))?;
+        self.others.retain(|(other, _)| *other != index);
+        self.others.push((index, key));
+        Ok(self)
     }
 
     /// Decides, and charges every rule if all let it pass.
@@ -127,11 +125,8 @@ impl<'a> FleetAsk<'a> {
         self.limiter.rules.iter().zip(keys).map(charge).collect()
     }
 
-    /// The key of every rule; `None` if one of them is too long or for a rule there is not.
+    /// The key of every rule; `None` if one of them is too long.
     fn keys(&self) -> Option<RuleKeys> {
-        if self.misnamed {
-            return None;
-        }
         let key = |(index, named): (usize, &NamedRule)| {
             let other = self.others.iter().find(|(other, _)| *other == index);
             match (other, named.scope) {

@@ -7,7 +7,7 @@ use tidegate_core::{Decision, Span, Tick, Verdict};
 
 use super::answer::Answer;
 use super::pass::{Charged, Pass};
-use super::rule::{Present, Scope};
+use super::rule::{Present, Scope, UnknownRule};
 use super::wait::Acquire;
 use super::{Limiter, MemoryStore, NamedRule};
 use crate::key::{Key, KeyTooLong};
@@ -28,12 +28,12 @@ const LIMITS_MAX: usize = MemoryStore::LIMITS_MAX;
 ///
 /// let answer = limiter
 ///     .key(("user", 7))
-///     .key_for("per-tenant", ("tenant", "acme"))
+///     .key_for("per-tenant", ("tenant", "acme"))?
 ///     .cost(10)
 ///     .decide_each();
 /// assert_eq!(answer.of("per-user").map(|it| it.remaining), Some(90));
 /// assert_eq!(answer.of("per-tenant").map(|it| it.remaining), Some(990));
-/// # Ok::<(), tidegate_store::BuildError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing has been decided yet"]
@@ -42,14 +42,12 @@ pub struct Ask<'a> {
     key: Result<Key, KeyTooLong>,
     cost: u32,
     others: ArrayVec<(usize, Result<Key, KeyTooLong>), LIMITS_MAX>,
-    /// Whether a key was given for a rule that there is not.
-    misnamed: bool,
 }
 
 impl<'a> Ask<'a> {
     #[inline]
     pub(super) fn new(limiter: &'a Limiter, key: Result<Key, KeyTooLong>) -> Ask<'a> {
-        Ask { limiter, key, cost: 1, others: ArrayVec::new(), misnamed: false }
+        Ask { limiter, key, cost: 1, others: ArrayVec::new() }
     }
 
     /// What the request costs, in cells. Without it, one; with zero, it only looks.
@@ -59,18 +57,14 @@ impl<'a> Ask<'a> {
         self
     }
 
-    /// Another key for one of the rules. With a name that no rule has, the request never passes.
-    pub fn key_for(mut self, rule: &str, key: impl Hash) -> Ask<'a> {
-        let named = self.limiter.rules.iter().position(|named| named.name() == rule);
-        let Some(index) = named else {
-            self.misnamed = true;
-            return self;
-        };
+    /// Another key for one of the rules.
+    pub fn key_for(mut self, rule: &str, key: impl Hash) -> Result<Ask<'a>, UnknownRule> {
+        let index = UnknownRule::find(rule, self.limiter.rules.iter().map(NamedRule::name))?;
         let key = self.limiter.store.key(key);
         self.others.retain(|(other, _)| *other != index);
         // As many places as there can be rules.
         let _ = self.others.try_push((index, key));
-        self
+        Ok(self)
     }
 
     /// Decides, and charges every rule if all let it pass.
@@ -79,7 +73,6 @@ impl<'a> Ask<'a> {
     pub fn decide(self) -> Decision {
         if let [rule] = &*self.limiter.rules
             && self.others.is_empty()
-            && !self.misnamed
             && rule.scope() == Scope::Each
             && let Ok(key) = self.key
         {
@@ -171,7 +164,7 @@ impl<'a> Ask<'a> {
         (answer, receipts)
     }
 
-    /// Every rule's key, in order; `None` if one of them is too long or for a rule there is not.
+    /// Every rule's key, in order; `None` if one of them is too long.
     fn keys(&self) -> Option<ArrayVec<Key, LIMITS_MAX>> {
         let of_rule = |(index, named): (usize, &NamedRule)| {
             let other = self.others.iter().find(|(other, _)| *other == index);
@@ -181,12 +174,11 @@ impl<'a> Ask<'a> {
                 (None, Scope::Each) => self.key.ok(),
             }
         };
-        let keys = self.limiter.rules.iter().enumerate().map(of_rule).collect();
-        if self.misnamed { None } else { keys }
+        self.limiter.rules.iter().enumerate().map(of_rule).collect()
     }
 }
 
-/// What cannot be asked never passes: waiting would not make a key shorter, or a rule of a name.
+/// What cannot be asked never passes: waiting would not make a key shorter.
 pub(super) fn never() -> Decision {
     Decision::of_no_limit(Verdict::Never)
 }

@@ -158,7 +158,7 @@ impl Asked {
 }
 
 /// Why there is no limiter.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum BuildError {
     /// A limiter without rules lets everything pass.
@@ -177,6 +177,13 @@ pub enum BuildError {
     },
     /// More rules than one request may be judged by.
     TooMany,
+}
+
+/// As it is shown, since `main` prints an error so that it returns.
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for BuildError {

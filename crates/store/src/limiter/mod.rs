@@ -8,6 +8,7 @@ mod pass;
 mod rule;
 mod wait;
 
+use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub use self::answer::Answer;
 pub use self::ask::Ask;
 pub use self::build::{BuildError, LimiterBuilder, ToPolicy};
 pub use self::pass::Pass;
-pub use self::rule::ChangeError;
+pub use self::rule::{ChangeError, UnknownRule};
 pub use self::wait::Acquire;
 #[doc(hidden)]
 pub use self::wait::block_on;
@@ -46,7 +47,6 @@ pub use self::wait::block_on;
 /// assert_eq!(decision.remaining, 19);
 /// # Ok::<(), tidegate_store::BuildError>(())
 /// ```
-#[derive(Debug)]
 pub struct Limiter {
     rules: Vec<NamedRule>,
     store: MemoryStore,
@@ -59,6 +59,14 @@ pub struct Limiter {
 enum AnyClock {
     Other(Arc<dyn Clock>),
     System(SystemClock),
+}
+
+/// Its rules by their names, on one line: it may hold a million keys.
+impl fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.rules.iter().map(NamedRule::name).collect();
+        f.debug_struct("Limiter").field("rules", &names).finish_non_exhaustive()
+    }
 }
 
 impl Limiter {

@@ -94,7 +94,7 @@ impl Deref for Present<'_> {
 }
 
 /// Why a rule was not changed; it stays as it was.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// The new quota is not possible.
@@ -103,6 +103,13 @@ pub enum ChangeError {
     TooMany(TooManyRules),
     /// No rule has this name.
     UnknownRule,
+}
+
+/// As it is shown, since `main` prints an error so that it returns.
+impl fmt::Debug for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl fmt::Display for ChangeError {
@@ -118,3 +125,44 @@ impl fmt::Display for ChangeError {
 }
 
 impl std::error::Error for ChangeError {}
+
+/// No rule of a limiter has this name.
+#[derive(Clone, Eq, PartialEq)]
+pub struct UnknownRule {
+    name: Box<str>,
+    names: Vec<Box<str>>,
+}
+
+impl UnknownRule {
+    /// The place of the rule called `name` among `names`.
+    #[doc(hidden)]
+    pub fn find<'n>(
+        name: &str,
+        mut names: impl Iterator<Item = &'n str> + Clone,
+    ) -> Result<usize, UnknownRule> {
+        let all = names.clone();
+        names
+            .position(|known| known == name)
+            .ok_or_else(|| UnknownRule { name: name.into(), names: all.map(Into::into).collect() })
+    }
+}
+
+impl fmt::Display for UnknownRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "no rule is called `{}`; the limiter has `{}`",
+            self.name,
+            self.names.join("`, `")
+        )
+    }
+}
+
+/// As it is shown, since `main` prints an error so that it returns.
+impl fmt::Debug for UnknownRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for UnknownRule {}

@@ -32,6 +32,8 @@ mod stats;
 mod table;
 mod tag;
 
+use std::fmt;
+
 use tidegate_core::{Decision, Policy, Receipt, Tick};
 
 use self::book::{Book, read};
@@ -61,7 +63,6 @@ pub use self::stats::MemoryStats;
 /// assert!(!store.decide(&rule, key, now, 1).verdict.passes());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct MemoryStore {
     keys: Keys,
     book: RwLock<Book>,
@@ -285,6 +286,13 @@ impl MemoryStore {
     fn sweep(&self, index: usize, now: Tick) {
         let book = read(&self.book);
         self.tables.iter().for_each(|table| table.sweep(index, now, &book));
+    }
+}
+
+/// How much it may hold, and not what it does: that may be a million keys.
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("keys_max", &self.keys_max).finish_non_exhaustive()
     }
 }
 
