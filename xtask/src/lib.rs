@@ -76,10 +76,11 @@ fn alone(args: &[String]) -> Result<()> {
 }
 
 fn tidy_or_fail() -> Result<()> {
-    let findings = tidy::run(&root()?)?;
+    let (findings, size) = tidy::run(&root()?)?;
     for finding in &findings {
         println!("{finding}");
     }
+    println!("tidy: {size}");
     match findings.len() {
         0 => println!("tidy: nothing to do"),
         1 => bail!("the tree is not tidy: one finding, listed above"),

@@ -469,8 +469,8 @@ fn spans_and_durations_are_the_same_time() {
     assert_eq!(Tick::MAX.get(), 9_007_199_254_740_991);
 }
 
-/// A quota is changed as of a tick, and others may charge by the old one a little later. That counts
-/// in full; the new rate counts from the change on, so a raise is worth its difference meanwhile.
+/// A quota is changed as of a tick, and others may charge by the old one a little later. That
+/// counts in full; the new rate counts from the change on, so a raise is worth its difference.
 #[test]
 fn a_charge_by_the_old_quota_after_the_change_counts_in_full() {
     let old = Policy::token_bucket(Quota::per_second(1_000).burst(10)).unwrap();

@@ -33,8 +33,8 @@
 //!
 //! - The address at the other end of the connection: from axum's `ConnectInfo<SocketAddr>` (feature
 //!   `axum`), tonic's `TcpConnectInfo` (feature `tonic`), or [`Peer`], put into the request's
-//!   extensions by the code that accepts connections. Where the policy enforces anything by `ip` and
-//!   there is none, the response is a 500 that says so: to count all clients as one would be worse.
+//!   extensions by the code that accepts connections. Where the policy enforces anything by `ip`
+//!   and there is none, the response is a 500 that says so: to count all as one would be worse.
 //! - What the application itself knows, such as who logged in: [`Attributes`], put there by a
 //!   middleware in front of this one.
 //! - How long its caller waits for an answer: `grpc-timeout`, or [`Deadline`]. A request that would

@@ -1,5 +1,5 @@
-//! A policy that counts by address, in an application that tells none: a mistake of the application,
-//! which its developer is to see at the first request.
+//! A policy that counts by address, in an application that tells none: a mistake of the
+//! application, which its developer is to see at the first request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -11,6 +11,7 @@ mod papers;
 mod paths;
 mod purity;
 mod rooms;
+mod size;
 mod source;
 mod strays;
 mod tree;
@@ -20,6 +21,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use self::size::Size;
 use self::source::File;
 use crate::cargo;
 
@@ -42,8 +44,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Reads the tree at `root` and lists all that breaks a rule, by file.
-pub fn run(root: &Path) -> Result<Vec<Finding>> {
+/// Reads the tree at `root` and lists all that breaks a rule, by file; and says what it weighs.
+pub fn run(root: &Path) -> Result<(Vec<Finding>, String)> {
     let files = tree::read(root)?;
     let arrows = arrows::read(&cargo::metadata(root)?)?;
     let mut findings = arrows::check(&arrows, &files);
@@ -52,7 +54,7 @@ pub fn run(root: &Path) -> Result<Vec<Finding>> {
     }
     findings.sort();
     findings.dedup();
-    Ok(findings)
+    Ok((findings, Size::of(&files).to_string()))
 }
 
 /// A rule.

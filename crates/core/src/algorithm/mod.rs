@@ -39,8 +39,8 @@ pub(crate) trait Algorithm {
     /// `state` has been settled.
     fn report(&self, state: &Self::State, now: Tick) -> (u32, Span);
 
-    /// Cells that it lacks at `now` to be as good as fresh, also those beyond the limit. `state` has
-    /// been settled.
+    /// Cells that it lacks at `now` to be as good as fresh, also those beyond the limit. `state`
+    /// has been settled.
     fn lacks(&self, state: &Self::State, now: Tick) -> u32;
 
     /// Gives back what `receipt` says was charged: never above full, never into another window.

@@ -49,6 +49,26 @@ impl Policy {
         }
     }
 
+    /// Cells that a key lacks at `now` to be as good as fresh, also those beyond the limit.
+    fn lacks(&self, state: &mut State, now: Tick) -> u32 {
+        with_state!(self, state, |it, memory| {
+            it.settle(memory, now);
+            it.lacks(memory, now)
+        })
+    }
+
+    /// The state of a key that lacks `cells` at `now`.
+    fn lacking(&self, cells: u32, now: Tick) -> State {
+        let mut state = self.fresh();
+        if let (Rule::Line(it), Memory::Line(line)) = (&self.rule, &mut state.0) {
+            *line = it.lacking(cells, now);
+        } else if 0 < cells {
+            self.peek(&mut state, now, 0);
+            let _ = self.charge(&mut state, now, cells);
+        }
+        state
+    }
+
     /// Takes over a state that lived until `now` under `old`, which is another part of the same
     /// quota: of one that follows a load, say.
     ///

@@ -1,6 +1,5 @@
 //! The closed set of algorithms, for code that learns which one to run from a file.
 
-mod change;
 mod gist;
 
 use crate::algorithm::{
@@ -66,6 +65,9 @@ macro_rules! with_state {
         }
     }};
 }
+
+// Below the macro, which it uses.
+mod change;
 
 impl Policy {
     /// `kind` with `quota`.
@@ -223,26 +225,6 @@ impl Policy {
     /// Charges what [`Policy::peek`] has just let pass at the same tick.
     pub(crate) fn charge(&self, state: &mut State, now: Tick, cost: u32) -> Receipt {
         with_state!(self, state, |it, memory| it.charge(memory, now, cost))
-    }
-
-    /// Cells that a key lacks at `now` to be as good as fresh, also those beyond the limit.
-    fn lacks(&self, state: &mut State, now: Tick) -> u32 {
-        with_state!(self, state, |it, memory| {
-            it.settle(memory, now);
-            it.lacks(memory, now)
-        })
-    }
-
-    /// The state of a key that lacks `cells` at `now`.
-    fn lacking(&self, cells: u32, now: Tick) -> State {
-        let mut state = self.fresh();
-        if let (Rule::Line(it), Memory::Line(line)) = (&self.rule, &mut state.0) {
-            *line = it.lacking(cells, now);
-        } else if 0 < cells {
-            self.peek(&mut state, now, 0);
-            let _ = self.charge(&mut state, now, cells);
-        }
-        state
     }
 
     /// Gives back what was charged: never above full, never into another window.
