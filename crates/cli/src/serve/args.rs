@@ -60,7 +60,13 @@ pub(crate) struct Args {
     /// Where states are kept: `memory`, or redis://, rediss://, redis+cluster:// or
     /// redis+sentinel://
     #[arg(long, value_name = "URL", env = "TIDEGATE_STORE", default_value = "memory")]
+    // The value may hold a password, and `--help` would print it.
+    #[arg(hide_env_values = true)]
     pub(super) store: String,
+
+    /// A file with that URL, for those who keep its password out of the list of processes
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_STORE_FILE")]
+    pub(super) store_file: Option<PathBuf>,
 
     /// What is counted in Redis is kept under `tg:NAME:`, apart from what others count there; the
     /// policy's `name` unless said
@@ -151,7 +157,8 @@ pub(crate) struct Args {
     #[arg(value_parser = time)]
     pub(super) drain: Duration,
 
-    /// How long to go on before that, while /readyz already says no
+    /// How long to keep serving after the signal to stop, while /readyz already answers 503: as
+    /// long as a load balancer needs to notice
     #[arg(long, value_name = "TIME", env = "TIDEGATE_DRAIN_DELAY", default_value = "0s")]
     #[arg(value_parser = time)]
     pub(super) drain_delay: Duration,
@@ -252,9 +259,18 @@ impl std::str::FromStr for Place {
         if text == "off" {
             return Ok(Place(None));
         }
-        let address = text.parse().map(Some).map(Place);
-        address
-            .map_err(|_| "give an address and a port such as 127.0.0.1:8080, or `off`".to_owned())
+        // As other servers take them: a port alone stays on this machine, `:8080` is for everybody.
+        let full = match text.split_once(':') {
+            None if text.parse::<u16>().is_ok() => format!("127.0.0.1:{text}"),
+            Some(("", port)) => format!("0.0.0.0:{port}"),
+            Some(("localhost", port)) => format!("127.0.0.1:{port}"),
+            _ => text.to_owned(),
+        };
+        full.parse().map(Some).map(Place).map_err(|_| {
+            "give an address and a port such as 127.0.0.1:8080; 8080 or localhost:8080 for this \
+             machine only; :8080 for all of its addresses; or `off`"
+                .to_owned()
+        })
     }
 }
 
@@ -313,6 +329,21 @@ mod tests {
     fn a_door_can_be_off() {
         assert_eq!("off".parse(), Ok(Place(None)));
         assert_eq!("[::1]:80".parse(), Ok(Place("[::1]:80".parse().ok())));
-        assert!("localhost".parse::<Place>().is_err());
+    }
+
+    #[test]
+    fn a_door_can_be_said_in_short() {
+        #[track_caller]
+        fn check(text: &str, full: &str) {
+            assert_eq!(text.parse(), Ok(Place(full.parse().ok())), "{text}");
+        }
+        check("8080", "127.0.0.1:8080");
+        check("localhost:8080", "127.0.0.1:8080");
+        check(":8080", "0.0.0.0:8080");
+        for wrong in
+            ["localhost", "", ":", "65536", ":65536", "example.org:80", "0.0.0.0", "::1:80x"]
+        {
+            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+        }
     }
 }

@@ -27,10 +27,11 @@ pub(super) fn with_file(args: Args) -> Result<Args> {
     Ok(Args::from_arg_matches(&matches)?)
 }
 
-fn read(path: &Path) -> Result<String> {
+/// A text of bounded length.
+pub(super) fn read(path: &Path) -> Result<String> {
     let length = fs::metadata(path)?.len();
     if BYTES_MAX < length {
-        bail!("it has {length} bytes: that is no settings file");
+        bail!("it has {length} bytes: that is more than a page");
     }
     Ok(fs::read_to_string(path)?)
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::CommandFactory as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidegate_gate::{Gate, GateBuilder, KeySecret, OpenError, Pressure};
@@ -38,8 +38,11 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(text) = unread.error() {
         return Err(Failure::Usage { command: "serve", text });
     }
-    let args = file::with_file(args)?;
+    let mut args = file::with_file(args)?;
     make_sense(&args)?;
+    if let Some(path) = &args.store_file {
+        args.store = store_url(path)?;
+    }
     log::start(args.log, args.log_level);
     for name in &unread.unknown {
         tracing::warn!(name, "no setting reads this variable: see `tidegate serve --help`");
@@ -57,17 +60,32 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 /// Refuses what does not go together.
 fn make_sense(args: &Args) -> Result<(), Failure> {
+    let is_in_memory = args.store == "memory" && args.store_file.is_none();
     let text = match () {
-        () if args.store == "memory" && args.store_prefix.is_some() => {
+        () if args.store != "memory" && args.store_file.is_some() => {
+            "--store and --store-file both say where states are kept: give one of them"
+        }
+        () if is_in_memory && args.store_prefix.is_some() => {
             "--store-prefix is for states in Redis: nobody else has those in memory"
         }
-        () if args.store == "memory" => return Ok(()),
+        () if is_in_memory => return Ok(()),
         () if args.clock == ClockKind::Manual => {
             "--clock manual is for states in memory: Redis goes by its own clock"
         }
         () => return Ok(()),
     };
     Err(Failure::Usage { command: "serve", text: text.to_owned() })
+}
+
+/// The URL in a file, which is one line. What it says is never shown: it may hold a password.
+fn store_url(path: &Path) -> Result<String> {
+    let shown = path.display();
+    let text = file::read(path).with_context(|| format!("--store-file `{shown}`"))?;
+    match text.trim() {
+        "" => bail!("--store-file `{shown}` is empty: write the URL of the store into it"),
+        url if url.lines().count() != 1 => bail!("--store-file `{shown}` has more than one line"),
+        url => Ok(url.to_owned()),
+    }
 }
 
 /// Raises how many connections the system lets us have, as far as we may. Most systems begin with a

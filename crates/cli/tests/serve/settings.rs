@@ -98,6 +98,8 @@ fn tempfile() -> std::path::PathBuf {
         ("short.tokens", "check abc\n"),
         ("short.secret", "hunter2\n"),
         ("no.pem", "nothing\n"),
+        ("empty.url", "\n"),
+        ("wrong.url", "redis:/nowhere:hunter2\n"),
     ] {
         fs::write(folder.join(name), text).unwrap();
     }
@@ -122,11 +124,27 @@ fn what_is_wrong_is_told_with_a_way_out() {
     refused(&["--envoy-config", "missing"], &["missing"]);
     refused(&["--admin", "wrong.toml"], &["wrong.toml", "no socket", "another path"]);
     refused(&["--store", "redis:/nowhere"], &["the URL has no `://`, for example"]);
+    refused(&["--store-file", "missing.url"], &["--store-file", "missing.url"]);
+    refused(&["--store-file", "empty.url"], &["--store-file", "write the URL"]);
+    refused(&["--store-file", "wrong.url"], &["the URL has no `://`, for example"]);
+    refused(
+        &["--store-file", "wrong.url", "--store", "redis://127.0.0.1"],
+        &["--store and --store-file", "give one of them"],
+    );
     refused(&["--key-secret-file", "missing.secret"], &["--key-secret-file", "missing.secret"]);
     refused(&["--key-secret-file", "short.secret"], &["32 to 4096 bytes", "openssl rand"]);
     refused(&["--store-prefix", "shop"], &["--store-prefix is for states in Redis"]);
     refused(&["--store-prefix", "a:{b}"], &["--store-prefix", "letters, digits"]);
     refused(&["--store", "redis://127.0.0.1:1", "--clock", "manual"], &["--clock manual"]);
+}
+
+#[test]
+fn help_does_not_show_the_password_of_a_store() {
+    let mut command = command();
+    command.env("TIDEGATE_STORE", "redis://ada:hunter2@127.0.0.1").arg("--help");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("TIDEGATE_STORE") && !said.contains("hunter2"), "{said}");
 }
 
 /// The policy was said, and would not have been in force: the sample would have been.
