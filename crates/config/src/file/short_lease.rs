@@ -38,10 +38,8 @@ impl Reading<'_> {
             let longer = waits.iter().filter(|it| lease < it.longest && meets(it.matcher));
             let Some(wait) = longer.max_by_key(|it| it.longest) else { continue };
             let Wait { longest, place, .. } = wait;
-            let message = format!(
-                "`{}` lends permits for {lease}, and its requests may wait for {longest} in {place}",
-                rule.name
-            );
+            let waits = format!("its requests may wait for {longest} in {place}");
+            let message = format!("`{}` lends permits for {lease}, and {waits}", rule.name);
             let is_allowed = allowed.has(Lint::ShortLease);
             let problem = self.problems.lint_unless(is_allowed, Lint::ShortLease, *at, message);
             problem.help("give it a longer `lease`, or have requests wait for less");

@@ -128,7 +128,8 @@ impl<'a> Ask<'a> {
     /// Dropping the future gives its place in that line to the next. A slot in a leaky queue was
     /// told to whoever is behind it, so it comes back only once nobody is: an earlier one stays
     /// empty until those behind it have left too, and then what the request was charged under other
-    /// rules stays charged, except for permits. In a [`Shaper`](crate::Shaper) those behind move up.
+    /// rules stays charged, except for permits. In a [`Shaper`](crate::Shaper) those behind move
+    /// up.
     pub fn acquire(self, within: impl Into<Span>) -> Acquire<'a> {
         Acquire::new(self, within.into())
     }

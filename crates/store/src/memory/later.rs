@@ -36,8 +36,8 @@ impl MemoryStore {
     /// Gives back what a request was charged that gives up before its start.
     ///
     /// If its slot in a queue cannot come back, because others stand behind it, what was charged
-    /// under other limits stays charged as well: otherwise a queue could be filled for free. Permits
-    /// come back all the same. Whether all of it came back.
+    /// under other limits stays charged as well: otherwise a queue could be filled for free.
+    /// Permits come back all the same. Whether all of it came back.
     pub fn give_up<R: Deref<Target = Rule>>(
         &self,
         now: Tick,
