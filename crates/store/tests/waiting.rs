@@ -213,7 +213,7 @@ fn whoever_leaves_a_queue_leaves_nothing_behind_once_all_have_left() {
         let first = limiter.peek("partner");
         let mut waiting: Vec<Task<'_>> =
             (0..10_000).map(|_| Task::start(limiter.key("partner").acquire(HOUR))).collect();
-        waiting.iter_mut().for_each(|it| assert!(it.poll().is_pending()));
+        assert!(waiting.iter_mut().all(|it| it.poll().is_pending()));
         match turn {
             0 => drop(waiting),
             1 => waiting.into_iter().rev().for_each(drop),
