@@ -65,6 +65,14 @@ lints! {
          `default`. The server says so when the policy is put in force. Put the layer into the \
          application, have callers `/v1/acquire` and tell the cost at `/v1/release`, or allow \
          the warning where that is meant.";
+    ShortLease, "short-lease":
+        "Permits lapse sooner than their requests may have their turn.",
+        "A request has its permit from the moment it is decided, also while a share or a leaky \
+         queue holds it back. The permit is renewed meanwhile, but that can fail: in Redis it \
+         takes a Tokio runtime, and a Redis that answers. Then more are in flight than the limit \
+         says. Give the rule a `lease` that is longer than the longest wait, shorten the wait \
+         (`wait` of the share, `max_wait` of the queue), or allow this where renewals are good \
+         enough.";
     TrustsEverybody, "trusts-everybody":
         "`trusted_proxies` has a network that everybody is in.",
         "The forwarding header of a trusted proxy is believed. Where everybody is trusted, each \

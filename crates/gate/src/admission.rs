@@ -359,8 +359,10 @@ fn saved(limits: &[Limit], judged: &Judged) -> Option<u32> {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        if self.is_waiting || self.each.iter().any(|judged| judged.is_permit) {
-            drop(self.give_back(self.is_waiting));
+        if self.is_waiting {
+            drop(self.give_up());
+        } else if self.each.iter().any(|judged| judged.is_permit) {
+            drop(self.give_back(false));
         } else {
             self.leave();
         }

@@ -74,8 +74,18 @@ impl Admission {
     }
 
     /// Gives everything back, as if nobody had asked.
+    ///
+    /// Before its turn in a queue has come, it leaves the queue: if others stand behind its slot,
+    /// only that and permits are given back; see [`MemoryStore::give_up`].
     pub fn refund(&mut self) -> Settling {
-        self.adjust(None, |_| Some(0))
+        let is_early = |by| self.generation.home.clock.now() < self.now.after(by);
+        if !self.delay().is_some_and(is_early) {
+            return self.adjust(None, |_| Some(0));
+        }
+        let settling = self.give_up();
+        self.look_again();
+        self.each.iter_mut().for_each(|judged| judged.is_charged = false);
+        settling
     }
 
     /// Charges what the response says and, where it says nothing, what `wish` does; both in one go.
@@ -170,6 +180,30 @@ impl Admission {
                 judged.settled_at = Some(now);
             }
         }
+    }
+
+    /// Gives back what a request was charged that gives up before its start; see
+    /// [`MemoryStore::give_up`].
+    pub(crate) fn give_up(&mut self) -> Settling {
+        let (home, generation) = (&*self.generation.home, &*self.generation);
+        if let Some(store) = home.store.here() {
+            let now = home.clock.now();
+            let (mut rules, mut charged) = (Vec::new(), Vec::new());
+            for judged in &mut self.each {
+                let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
+                let present = limit.present(timed, &home.store, now);
+                if let (Charged::Here { key, receipts }, Some(rule)) =
+                    (&mut judged.charged, present.here())
+                {
+                    rules.extend(receipts.iter().map(|_| rule.clone()));
+                    charged.extend(receipts.drain(..).map(|receipt| (*key, receipt)));
+                }
+            }
+            let charged = rules.iter().zip(charged);
+            store.give_up(now, charged.map(|(rule, (key, receipt))| (rule, key, receipt)));
+        }
+        // What Redis has charged, and its place in a share.
+        self.give_back(true)
     }
 
     /// Gives back permits, or all of it. Redis is told of it also where nobody waits for that.

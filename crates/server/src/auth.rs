@@ -295,6 +295,21 @@ mod tests {
         }
     }
 
+    /// One byte of a digest is guessed in 256 tries.
+    #[test]
+    fn a_token_is_compared_by_all_of_its_digest() {
+        let guard = Guard::with_tokens(Tokens::from_text("check 0123456789abcdef").unwrap());
+        let known = fingerprint(b"0123456789abcdef");
+        let mut alike = [0; 32];
+        for number in 0..20_000 {
+            let guess = format!("a token of {number}");
+            let shown = fingerprint(guess.as_bytes());
+            (0..32).for_each(|at| alike[at] += u32::from(shown[at] == known[at]));
+            assert_eq!(guard.token(guess.as_bytes()), None, "{guess}");
+        }
+        assert!(alike.iter().all(|many| 20 < *many), "each byte was met by some: {alike:?}");
+    }
+
     #[test]
     fn a_certificate_does_as_well() {
         let guard = Guard::with_tokens(Tokens::from_text(FILE).unwrap());

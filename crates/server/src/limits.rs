@@ -38,8 +38,8 @@ pub(crate) const BACKLOG: u32 = 4_096;
 /// enough for nobody to notice.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a connection on which nothing is asked may take to say goodbye when it is time to stop:
-/// a peer that is gone must not hold up those who wait for us.
+/// How long a connection on which nothing is asked, or which was closed on our side, may be silent
+/// when it is time to stop: a peer that is gone must not hold up those who wait for us.
 pub(crate) const FAREWELL_TIME: Duration = Duration::from_secs(1);
 
 /// How often certificate files are looked at, and what is held for too long is let go.

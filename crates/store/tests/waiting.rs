@@ -204,6 +204,117 @@ fn a_leaky_queue_holds_until_the_slot_and_a_dropped_hold_is_refunded() {
 }
 
 #[test]
+fn whoever_leaves_a_queue_leaves_nothing_behind_once_all_have_left() {
+    let queue = (Kind::LeakyQueue, Quota::per_second(10).burst(10_001));
+    let (limiter, clock) = limiter(|it| it.each("out", queue));
+    for turn in 0..4 {
+        let fresh = limiter.peek("partner");
+        assert!(limiter.key("partner").decide().verdict.passes());
+        let first = limiter.peek("partner");
+        let mut waiting: Vec<Task<'_>> =
+            (0..10_000).map(|_| Task::start(limiter.key("partner").acquire(HOUR))).collect();
+        assert!(waiting.iter_mut().all(|it| it.poll().is_pending()));
+        match turn {
+            0 => drop(waiting),
+            1 => waiting.into_iter().rev().for_each(drop),
+            // Every third, in no order to speak of.
+            _ => {
+                let mut waiting: Vec<_> = waiting.into_iter().map(Some).collect();
+                (0..30_000).for_each(|at| drop(waiting[at * 7_919 % 10_000].take()));
+            }
+        }
+        assert_eq!(limiter.peek("partner"), first, "in turn {turn}");
+        clock.advance(Span::from_millis(100));
+        assert_eq!(limiter.peek("partner"), fresh);
+    }
+}
+
+#[test]
+fn an_empty_slot_comes_back_only_when_nobody_stands_behind_it() {
+    let queue = (Kind::LeakyQueue, Quota::per_second(10).burst(9));
+    let (limiter, _clock) = limiter(|it| it.each("out", queue));
+    let by = || match limiter.peek("partner").verdict {
+        Verdict::Delay { by } => by.get() / 1_000,
+        _ => 0,
+    };
+    let mut waiting: Vec<_> = (0..6)
+        .map(|_| {
+            let mut task = Task::start(limiter.key("partner").acquire(HOUR));
+            let _ = task.poll();
+            Some(task)
+        })
+        .collect();
+    // The first starts now, the others at 100, 200 … 500 ms.
+    let mut left = |at: usize| {
+        waiting[at] = None;
+        by()
+    };
+    assert_eq!((by(), left(2), left(4), left(1)), (600, 600, 600, 600));
+    assert_eq!(left(5), 400, "the fifth had left before");
+    assert_eq!(left(3), 100, "nobody is left but the first");
+    // Whoever comes now is not sent together with anybody, and forgetting forgets empty slots, too.
+    let take = || {
+        let mut task = Task::start(limiter.key("partner").acquire(HOUR));
+        assert!(task.poll().is_pending());
+        task
+    };
+    let (early, late) = (take(), take());
+    drop(early);
+    assert_eq!(by(), 300);
+    limiter.reset("partner");
+    drop(late);
+    assert!(limiter.key("partner").decide().verdict.passes());
+    let (_early, late) = (take(), take());
+    drop(late);
+    assert_eq!(by(), 200, "the slot of somebody else was given back");
+}
+
+/// Otherwise a client with five requests a day could fill a queue that all share.
+#[test]
+fn a_slot_that_cannot_come_back_is_paid_for_by_every_limit_but_permits() {
+    let queue = (Kind::LeakyQueue, Quota::per_second(10).burst(160));
+    let permits = (Kind::Concurrency, Quota::per_minute(5));
+    let daily = (Kind::FixedWindow, Quota::per_day(5));
+    let all = |it: LimiterBuilder| it.each("daily", daily).each("held", permits).all("out", queue);
+    let (limiter, clock) = limiter(all);
+    let left = |name: &str, who: &str| {
+        let answer = limiter.key(who).cost(0).decide_each();
+        answer.of(name).map(|it| it.remaining).unwrap()
+    };
+    assert!(limiter.key("somebody else").decide().verdict.passes());
+    let ask = |who: &'static str| {
+        let mut task = Task::start(limiter.key(who).acquire(HOUR));
+        assert!(task.poll().is_pending());
+        task
+    };
+    // A look has no slot to leave.
+    limiter.key("ada").cost(0).enter().unwrap().refund();
+    // Alone, or from the end of the queue: all of it comes back.
+    (0..200).for_each(|_| drop(ask("ada")));
+    assert_eq!((left("daily", "ada"), left("out", "ada")), (5, 159));
+    for round in 0..5 {
+        let (first, last) = (ask("ada"), ask("bob"));
+        drop(first);
+        assert_eq!(left("daily", "ada"), 4 - round, "it left an empty slot");
+        drop(last);
+        assert_eq!((left("daily", "bob"), left("out", "bob")), (5, 159), "both slots are back");
+    }
+    assert_eq!(left("held", "ada"), 5, "permits are held, not spent");
+    // With its day used up it takes no slot any more.
+    assert!(!limiter.key("ada").decide().verdict.passes());
+    // A pass that is given back before its turn is no other case; after its turn it was used.
+    let [first, second] = ["eve"; 2].map(|who| limiter.key(who).enter().unwrap());
+    let (third, _last) = (limiter.key("eve").enter().unwrap(), ask("bob"));
+    first.refund();
+    assert_eq!(left("daily", "eve"), 2);
+    clock.advance(Span::from_millis(200));
+    second.refund();
+    assert_eq!(left("daily", "eve"), 3, "it was sent, and then given back");
+    third.refund();
+    assert_eq!(left("daily", "eve"), 3);
+}
+
+#[test]
 fn a_thread_waits_too_and_real_time_wakes_it() {
     let limiter = Limiter::new(Quota::per_second(1_000).burst(1)).unwrap();
     let start = limiter.now();

@@ -300,4 +300,48 @@ mod tests {
         drop(in_flight);
         assert_eq!(gate.decide(&Sample::new("GET /")).decision().remaining, 10 - 1 - 3 - 1);
     }
+
+    /// A service that fails is heard of by a share that finds its capacity.
+    #[test]
+    fn a_service_that_fails_takes_capacity() {
+        let capacity = |fails: bool| {
+            let policy = "share: [{ name: s, capacity: 100 in flight, adaptive: 5%, by: method }]";
+            let clock = Arc::new(tidegate_store::ManualClock::new());
+            let gate = Gate::builder().text(policy).clock(clock.clone()).open().unwrap();
+            for _ in 0..64 {
+                let admission = Box::new(gate.decide(&Sample::new("GET /")));
+                let mut in_flight = InFlight::new(admission, &mut http::Request::new(()));
+                clock.advance(tidegate_core::Span::from_millis(10));
+                if fails {
+                    in_flight.failed();
+                } else {
+                    let _ = in_flight.answered(&mut http::Response::new(()));
+                }
+            }
+            gate.stats().shares[0].limit
+        };
+        assert!(capacity(true) < capacity(false));
+    }
+
+    /// What a layer within has told its client stays, also where Redis is waited for first.
+    #[test]
+    fn what_a_refusal_within_has_told_stays_when_all_is_settled() {
+        let policy = "rules: [{ name: a, limit: 10/h, counts_when: { status: 200 } }]";
+        for is_refused in [false, true] {
+            let gate = Gate::from_text(policy).unwrap();
+            let admission = Box::new(gate.decide(&Sample::new("GET /")));
+            let mut in_flight = InFlight::new(admission, &mut http::Request::new(()));
+            let mut response = http::Response::builder().status(429).body(()).unwrap();
+            response.headers_mut().insert("ratelimit", http::HeaderValue::from_static("within"));
+            if is_refused {
+                response.extensions_mut().insert(IsRefusal);
+            }
+            let Left::Settling(settling) = in_flight.answered(&mut response) else {
+                panic!("a rule listens to the response");
+            };
+            drop(settling);
+            let _ = in_flight.settled(response.headers_mut());
+            assert_eq!(response.headers()["ratelimit"] == "within", is_refused);
+        }
+    }
 }

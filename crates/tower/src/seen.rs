@@ -160,6 +160,33 @@ mod tests {
         assert_eq!(Seen::new(&request).peer(), Some(address));
     }
 
+    #[cfg(feature = "axum")]
+    #[test]
+    fn axum_knows_the_peer() {
+        let mut request = http::Request::new(());
+        let connected = std::net::SocketAddr::from(([192, 0, 2, 1], 80));
+        request.extensions_mut().insert(axum::extract::ConnectInfo(connected));
+        assert_eq!(Seen::new(&request).peer(), Some(connected.ip()));
+        let ours = IpAddr::from([192, 0, 2, 2]);
+        request.extensions_mut().insert(Peer(ours));
+        assert_eq!(Seen::new(&request).peer(), Some(ours));
+    }
+
+    #[cfg(feature = "tonic")]
+    #[tokio::test]
+    async fn tonic_knows_the_peer() {
+        use tonic::transport::server::Connected as _;
+
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let from = tokio::net::TcpSocket::new_v4().unwrap();
+        from.bind("127.0.0.9:0".parse().unwrap()).unwrap();
+        let _client = from.connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut request = http::Request::new(());
+        request.extensions_mut().insert(stream.connect_info());
+        assert_eq!(Seen::new(&request).peer(), Some(IpAddr::from([127, 0, 0, 9])));
+    }
+
     #[test]
     fn a_header_has_lines() {
         let request = http::Request::builder().header("a", "1").header("a", "2").body(()).unwrap();

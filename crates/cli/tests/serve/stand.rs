@@ -152,7 +152,7 @@ pub(crate) const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/Sh
 pub(crate) const CHECK: [&str; 4] = ["TIDEGATE.CHECK", "ATTRIBUTE", "door", "resp"];
 
 /// A domain `d` and a descriptor of one entry, `door` = `grpc`.
-const MESSAGE: &[u8] = b"\x0a\x01d\x12\x0e\x0a\x0c\x0a\x04door\x12\x04grpc";
+pub(crate) const MESSAGE: &[u8] = b"\x0a\x01d\x12\x0e\x0a\x0c\x0a\x04door\x12\x04grpc";
 
 /// The head of a call, as a frame.
 pub(crate) fn call_head(stream: u32, flags: u8) -> Vec<u8> {

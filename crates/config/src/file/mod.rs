@@ -13,6 +13,7 @@ mod overrides;
 mod paths;
 mod rule;
 mod share;
+mod short_lease;
 mod tables;
 mod tiers;
 mod unverified;
@@ -143,6 +144,7 @@ impl<'o> Reading<'o> {
             let problem = self.problems.error(at, "there is no rule: nothing would be limited");
             problem.help("add one under `rules:`");
         }
+        self.warn_of_short_leases(&read, &rules.shares);
         rules.list = self.in_order(read);
         rules.needs_response = std::mem::take(&mut self.needs_response);
         find_sources(&mut rules.list, &rules.identify);

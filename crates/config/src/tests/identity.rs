@@ -19,6 +19,39 @@ pub(super) fn loaded(text: &str) -> Loaded {
     read(&files, &Pretended).unwrap_or_else(|report| panic!("{report}"))
 }
 
+/// As many parts as a key may have, and as many ways as it may be made in, are not too many.
+#[test]
+fn single_keys_of_the_most_parts_and_ways_have_quotas_of_their_own() {
+    let headers: Vec<String> = (0..16).map(|at| format!("header:h{at}")).collect();
+    let values: Vec<String> = (0..16).map(|at| format!("v{at}")).collect();
+    let (key, named) = (headers.join(", "), values.join(", "));
+    let long = format!(
+        "rules: [{{ name: a, key: [{key}], limit: 1/s, allow: unverified-key,
+        overrides: [{{ key: [{named}], limit: 2/s }}] }}]"
+    );
+    let many = "
+identify:
+  one: [header:h0, header:h1, header:h2, ip]
+  two: [header:h0, header:h1, header:h2, ip]
+  six: [header:h0, header:h1, header:h2, ip]
+rules:
+  - { name: a, key: [one, two, six], limit: 1/s, allow: unverified-key,
+      overrides: [{ key: [v0, v0, v0], limit: 2/s }] }";
+    for policy in [&long, many] {
+        let loaded = loaded(policy);
+        let whose = |values: &[String]| {
+            let mut request = Sample::new("GET /");
+            for (at, value) in values.iter().enumerate() {
+                request = request.with_header(&format!("h{at}"), value);
+            }
+            let facts = loaded.rules.facts(&request, NOW);
+            loaded.rules.plan(&facts).charges[0].variant
+        };
+        let others: Vec<String> = values.iter().map(|it| format!("{it}x")).collect();
+        assert_ne!(whose(&values), whose(&others), "{policy}");
+    }
+}
+
 /// The key of the only rule, as `source=value` with a space between.
 #[track_caller]
 pub(super) fn key_in(loaded: &Loaded, request: &Sample) -> String {

@@ -238,6 +238,13 @@ impl Policy {
         });
     }
 
+    /// Whether a refund by `receipt` gives anything back at `now`. Of a queue, only the last slot
+    /// comes back, and none whose time is over; a look has taken none.
+    pub fn takes_back(&self, state: &State, now: Tick, receipt: &Receipt) -> bool {
+        let is_last = || now < receipt.at() && receipt.at() == self.forget_at(state);
+        self.kind != Kind::LeakyQueue || receipt.cost() == 0 || is_last()
+    }
+
     /// Renews a permit that is still held: it counts as taken at `now` and lapses a period later.
     ///
     /// The receipt is that of the renewed permit; the old one is void. Nothing if the permit has

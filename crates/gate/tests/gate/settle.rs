@@ -135,6 +135,28 @@ fn a_caller_sets_the_cost() {
 }
 
 /// A request that was refused is settled by nobody: nothing of it was charged.
+/// A permit is held, not spent: it is one, whatever else its request turns out to have cost.
+#[test]
+fn a_permit_stays_one_whatever_its_request_costs() {
+    let (gate, _clock) = gate(
+        "rules:
+  - { name: cells, limit: 10/h }
+  - { name: busy, limit: 5 in flight, algorithm: concurrency }
+  - { name: tried, limit: 5 in flight, algorithm: concurrency, shadow: true }",
+    );
+    let mut admission = gate.decide(&request());
+    let left = || crate::stand::looks(&gate, &request());
+    assert_eq!(left(), [9, 4, 4]);
+    drop(admission.set_cost(3));
+    assert_eq!(left(), [7, 4, 4]);
+    drop(admission.charge_more(2));
+    assert_eq!(left(), [5, 4, 4]);
+    drop(admission.refund());
+    assert_eq!(left(), [10, 4, 4]);
+    drop(admission);
+    assert_eq!(left(), [10, 5, 5]);
+}
+
 #[test]
 fn what_was_refused_is_never_charged_later() {
     let (gate, _clock) = gate(

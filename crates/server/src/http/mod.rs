@@ -86,19 +86,23 @@ impl Door for HttpDoor {
         let Some(first) = quick::serve(self, &mut stream, visitor, &stop).await else { return };
         stream.set_patience(limits::HTTP_IDLE_TIME);
         let (door, busy) = (self.clone(), Busy::default());
+        let home = stream.lend(&busy);
         let service = busy.counting(move |request| {
             let door = door.clone();
             async move { door.respond(request, visitor).await }
         });
         let builder = self.builder();
         let stream = TokioIo::new(Rewound::new(first, stream));
-        let mut connection = pin!(builder.serve_connection(stream, service));
-        // How a connection ends is its client's business: there is nobody to tell.
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            () = stop.asked() => connection.as_mut().graceful_shutdown(),
+        {
+            let mut connection = pin!(builder.serve_connection(stream, service));
+            // How a connection ends is its client's business: there is nobody to tell.
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                () = stop.asked() => connection.as_mut().graceful_shutdown(),
+            }
+            busy.finish(connection).await;
         }
-        busy.finish(connection).await;
+        home.farewell().await;
     }
 
     fn connections(&self, change: i64) {

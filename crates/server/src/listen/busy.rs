@@ -18,7 +18,7 @@ pub(crate) struct Busy(Arc<AtomicUsize>);
 
 /// A request that is being answered, until it is dropped.
 #[derive(Debug)]
-struct Answering(Arc<AtomicUsize>);
+pub(super) struct Answering(Arc<AtomicUsize>);
 
 impl Busy {
     /// A service that counts what it is asked until that is answered.
@@ -47,7 +47,7 @@ impl Busy {
     }
 
     /// There is a request more.
-    fn begin(&self) -> Answering {
+    pub(super) fn begin(&self) -> Answering {
         self.0.fetch_add(1, Ordering::Relaxed);
         Answering(Arc::clone(&self.0))
     }

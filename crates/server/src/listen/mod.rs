@@ -8,6 +8,7 @@ mod idle;
 mod local;
 mod shakes;
 
+use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::time::timeout;
 
 use crate::auth::Visitor;
 use crate::limits;
@@ -48,6 +50,23 @@ pub(crate) fn poll_more<S: AsyncRead + Unpin>(
         input.extend_from_slice(bytes.filled());
         read.is_ok() && !bytes.filled().is_empty()
     })
+}
+
+/// Takes what is on its way on a stream that is closed on our side, until its peer closes it too or
+/// is silent for a while. To drop it before would have the system throw away answers that the peer
+/// has not read yet.
+pub(crate) async fn until_the_end<S: AsyncRead + Unpin>(stream: &mut S) {
+    let mut unheard = Vec::new();
+    loop {
+        let more = timeout(
+            limits::FAREWELL_TIME,
+            poll_fn(|context| poll_more(stream, context, &mut unheard)),
+        );
+        if more.await != Ok(true) {
+            return;
+        }
+        unheard.clear();
+    }
 }
 
 /// What talks to whoever is at the other end of a connection.

@@ -54,8 +54,13 @@ where
     let closed = line.run(desk, stop).await;
     // Whoever does not listen any more need not be told.
     let _ = timeout(RESP_WRITE_DEADLINE, line.stream.shutdown()).await;
-    if matches!(closed, Closed::Misframed | Closed::Quit | Closed::Stopped) {
-        let _ = timeout(FAREWELL_TIME, line.until_the_end()).await;
+    match closed {
+        // For at most as long as the server takes to stop.
+        Closed::Stopped => listen::until_the_end(&mut line.stream).await,
+        Closed::Misframed | Closed::Quit => {
+            let _ = timeout(FAREWELL_TIME, listen::until_the_end(&mut line.stream)).await;
+        }
+        Closed::ByClient | Closed::Idle | Closed::Slow => {}
     }
     closed
 }
@@ -225,14 +230,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             }
         }
         Closed::Stopped
-    }
-
-    /// Takes what else is on its way until the client goes, too. To close before would have the
-    /// system throw away replies that the client has not read yet.
-    async fn until_the_end(&mut self) {
-        while poll_fn(|context| self.poll_read(context)).await == Heard::Bytes {
-            self.input.clear();
-        }
     }
 
     /// Whether the client has been silent for too long: sooner in the middle of a command.

@@ -202,16 +202,20 @@ impl Door for RlsDoor {
             let door = door.clone();
             async move { door.respond(request, visitor).await }
         });
-        let stream = TokioIo::new(Idle::new(stream, limits::RLS_IDLE_TIME));
-        let mut connection = pin!(builder().serve_connection(stream, service));
-        // How a connection ends is its client's business: there is nobody to tell.
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            () = stop.asked() => {}
-            () = tokio::time::sleep(age()) => {}
+        let mut stream = Idle::new(stream, limits::RLS_IDLE_TIME);
+        let home = stream.lend(&busy);
+        {
+            let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), service));
+            // How a connection ends is its client's business: there is nobody to tell.
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                () = stop.asked() => {}
+                () = tokio::time::sleep(age()) => {}
+            }
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(limits::RLS_GRACE, busy.finish(connection)).await;
         }
-        connection.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(limits::RLS_GRACE, busy.finish(connection)).await;
+        let _ = tokio::time::timeout(limits::RLS_GRACE, home.farewell()).await;
     }
 
     fn connections(&self, change: i64) {

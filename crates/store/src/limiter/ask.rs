@@ -103,10 +103,11 @@ impl<'a> Ask<'a> {
     /// Dropping it gives back what counts concurrency; everything else stays charged unless it is
     /// refunded.
     pub fn enter(self) -> Result<Pass<'a>, Decision> {
-        let (answer, receipts) = self.charged(self.limiter.now());
+        let now = self.limiter.now();
+        let (answer, receipts) = self.charged(now);
         match answer.decision() {
             decision if decision.verdict.passes() => {
-                Ok(Pass::new(self.limiter, decision, receipts, self.line()))
+                Ok(Pass::new(self.limiter, decision, receipts, (now, self.line())))
             }
             decision => Err(decision),
         }
@@ -115,8 +116,13 @@ impl<'a> Ask<'a> {
     /// Waits until the request passes, for at most `within`.
     ///
     /// Whoever waits for a key is served in the order in which they came; a large request is not
-    /// overtaken by small ones. Dropping the future gives its place to the next. It needs no
-    /// particular runtime, and polls nothing while it waits.
+    /// overtaken by small ones. It needs no particular runtime, and polls nothing while it waits.
+    ///
+    /// Dropping the future gives its place in that line to the next. A slot in a leaky queue was
+    /// told to whoever is behind it, so it comes back only once nobody is: an earlier one stays
+    /// empty until those behind it have left too, and then what the request was charged under other
+    /// rules stays charged, except for permits. In a [`Shaper`](crate::Shaper) those behind move
+    /// up.
     pub fn acquire(self, within: impl Into<Span>) -> Acquire<'a> {
         Acquire::new(self, within.into())
     }

@@ -1,7 +1,7 @@
 //! What passed, and can be given back.
 
 use arrayvec::ArrayVec;
-use tidegate_core::{Decision, Kind, Receipt};
+use tidegate_core::{Decision, Kind, Receipt, Tick, Verdict};
 
 use super::{Limiter, MemoryStore};
 use crate::key::Key;
@@ -20,6 +20,8 @@ pub struct Pass<'a> {
     charged: Charged,
     /// The key whose line may be waiting for what this gives back.
     line: Option<Key>,
+    /// When it is held back: its turn in a queue.
+    starts_at: Tick,
 }
 
 impl<'a> Pass<'a> {
@@ -27,9 +29,13 @@ impl<'a> Pass<'a> {
         limiter: &'a Limiter,
         decision: Decision,
         charged: Charged,
-        line: Option<Key>,
+        (now, line): (Tick, Option<Key>),
     ) -> Pass<'a> {
-        Pass { limiter, decision, charged, line }
+        let starts_at = match decision.verdict {
+            Verdict::Delay { by } => now.after(by),
+            _ => now,
+        };
+        Pass { limiter, decision, charged, line, starts_at }
     }
 
     /// The decision that let it pass.
@@ -39,16 +45,32 @@ impl<'a> Pass<'a> {
 
     /// Gives everything back, as if it had not been asked for: never above full, never into
     /// another window, and only once.
+    ///
+    /// Before its turn in a queue has come, it obeys the law of those who leave a queue: if others
+    /// stand behind its slot, that stays empty until they have left too, and only permits come back
+    /// under the other rules.
     pub fn refund(mut self) {
-        self.give_back(|_| true);
+        if self.limiter.now() < self.starts_at {
+            self.give_up();
+        } else {
+            self.give_back(|_| true);
+        }
+    }
+
+    /// Gives back what may come back of a start that never came.
+    pub(super) fn give_up(mut self) {
+        self.give_up_quietly();
+        self.limiter.waiting.wake_lines();
     }
 
     /// The same without waking anybody: for whoever holds the lock of the lines.
-    pub(super) fn refund_quietly(mut self) {
-        let now = self.limiter.now();
-        for (index, key, receipt) in self.charged.drain(..) {
-            self.limiter.store.refund(&self.limiter.rules[index].present(), key, now, receipt);
-        }
+    pub(super) fn give_up_quietly(&mut self) {
+        let Limiter { rules, store, .. } = self.limiter;
+        let charged = self.charged.drain(..);
+        store.give_up(
+            self.limiter.now(),
+            charged.map(|(index, key, receipt)| (rules[index].present(), key, receipt)),
+        );
     }
 
     fn give_back(&mut self, which: impl Fn(Kind) -> bool) {

@@ -121,15 +121,15 @@ impl<'a> Acquire<'a> {
         let decision = answer.decision();
         match decision.verdict {
             Verdict::Allow => {
-                Turn::Passed { pass: Pass::new(limiter, decision, charged, self.ask.line()) }
+                Turn::Passed { pass: Pass::new(limiter, decision, charged, (now, self.ask.line())) }
             }
             Verdict::Delay { by } => {
-                let pass = Pass::new(limiter, decision, charged, self.ask.line());
+                let mut pass = Pass::new(limiter, decision, charged, (now, self.ask.line()));
                 let until = now.after(by);
                 if until <= deadline {
                     return Turn::Held { until, pass };
                 }
-                pass.refund_quietly();
+                pass.give_up_quietly();
                 Turn::Refused(refused(decision, until.since(deadline)))
             }
             Verdict::Deny { retry_after } if now.after(retry_after) <= deadline => {
@@ -210,7 +210,7 @@ impl<'a> Future for Acquire<'a> {
 }
 
 impl Drop for Acquire<'_> {
-    /// Gives back the place in the line, or what was charged for a start that never came.
+    /// Gives back the place in the line, or what may come back of a start that never came.
     fn drop(&mut self) {
         self.stop_alarm();
         match std::mem::replace(&mut self.stage, Stage::Done) {
@@ -220,7 +220,7 @@ impl Drop for Acquire<'_> {
                 let left = self.leave_line(&mut lock(&waiting.lines));
                 drop(left);
             }
-            Stage::Held { pass, .. } => pass.refund(),
+            Stage::Held { pass, .. } => pass.give_up(),
             Stage::Asking | Stage::Done => {}
         }
     }

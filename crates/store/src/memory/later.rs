@@ -1,9 +1,12 @@
 //! What is done about a charge later: it is given back, a permit is renewed, a key is forgotten.
 
+use std::ops::Deref;
+
 use tidegate_core::{Kind, Receipt, Tick};
 
 use super::MemoryStore;
 use super::book::{Book, read};
+use super::gaps::Gaps;
 use super::rule::Rule;
 use super::shard::Shard;
 use super::tag::Tag;
@@ -14,18 +17,55 @@ impl MemoryStore {
     /// Gives back what was charged: never above full, never into another window. Where less of the
     /// quota is given out since, it is what the cells are worth now.
     ///
-    /// A permit is given back under rules that have split off from this one since, too.
+    /// A permit is given back under rules that have split off from this one since, too. A slot of a
+    /// queue with others behind it stays empty until they have been given back too. Whether it came
+    /// back at once.
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is good for once")]
-    pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) {
+    pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) -> bool {
         let (at, cost) = (receipt.at(), receipt.cost());
         self.with_shard(rule, key, |shard, present, tag| {
             for held in self.holders(shard, rule, present, tag) {
                 let receipt = Receipt::new(at, cost);
-                shard.refund(&held, tag.under(held.id), (now, receipt), &self.book);
+                shard.refund(&held, tag.under(held.id), (now, receipt), (&self.book, &self.gaps));
             }
             let receipt = Receipt::new(at, present.worth(rule, cost));
-            (shard.refund(present, tag, (now, receipt), &self.book), None)
-        });
+            (shard.refund(present, tag, (now, receipt), (&self.book, &self.gaps)), None)
+        })
+    }
+
+    /// Gives back what a request was charged that gives up before its start.
+    ///
+    /// If its slot in a queue cannot come back, because others stand behind it, what was charged
+    /// under other limits stays charged as well: otherwise a queue could be filled for free.
+    /// Permits come back all the same. Whether all of it came back.
+    pub fn give_up<R: Deref<Target = Rule>>(
+        &self,
+        now: Tick,
+        charged: impl IntoIterator<Item = (R, Key, Receipt)>,
+    ) -> bool {
+        let kind = |rule: &Rule| self.policy(rule).kind();
+        let is_queued = |it: &(R, Key, Receipt)| kind(&it.0) == Kind::LeakyQueue;
+        let (queued, others): (Vec<_>, Vec<_>) = charged.into_iter().partition(is_queued);
+        let is_last = |(rule, key, receipt): &(R, Key, Receipt)| {
+            self.with_shard(rule, *key, |shard, present, tag| {
+                (shard.takes_back(present, tag, (now, receipt)), None)
+            })
+        };
+        let all_last = queued.iter().all(is_last);
+        let mut comes_back = all_last;
+        for charge in queued {
+            // A last slot stays taken beside one that cannot come back.
+            if all_last || !is_last(&charge) {
+                let (rule, key, receipt) = charge;
+                comes_back &= self.refund(&rule, key, now, receipt);
+            }
+        }
+        for (rule, key, receipt) in others {
+            if comes_back || kind(&rule) == Kind::Concurrency {
+                self.refund(&rule, key, now, receipt);
+            }
+        }
+        comes_back
     }
 
     /// Renews a permit that is still held: it lapses one period from `now`, and the receipt is the
@@ -51,7 +91,10 @@ impl MemoryStore {
     }
 
     fn forget(&self, rule: &Rule, key: Key) {
-        self.with_shard(rule, key, |shard, rule, tag| (shard.forget(rule, tag), None));
+        self.with_shard(rule, key, |shard, rule, tag| {
+            self.gaps.forget(tag);
+            (shard.forget(rule, tag), None)
+        });
     }
 
     /// The rules that know copies of the permits that a key has under `rule`, which is `present` by
@@ -80,14 +123,31 @@ impl Shard {
         rule: &Rule,
         tag: Tag,
         (now, receipt): (Tick, Receipt),
-        book: &RwLock<Book>,
-    ) {
-        if let Ok(index) = self.find(rule, tag) {
-            let mut state = self.take(index, &rule.policy);
-            rule.policy.refund(&mut state, now, receipt);
-            self.put(index, &rule.policy, state);
-            self.forget_paid(index, now, book);
+        (book, gaps): (&RwLock<Book>, &Gaps),
+    ) -> bool {
+        let Ok(index) = self.find(rule, tag) else { return false };
+        let (policy, mut state) = (&rule.policy, self.take(index, &rule.policy));
+        let comes_back = policy.takes_back(&state, now, &receipt);
+        if comes_back {
+            policy.refund(&mut state, now, receipt);
+        } else {
+            gaps.open(tag, now, &receipt);
         }
+        if comes_back && policy.kind() == Kind::LeakyQueue {
+            gaps.close(policy, tag, now, &mut state);
+        }
+        self.put(index, policy, state);
+        self.forget_paid(index, now, book);
+        comes_back
+    }
+
+    /// Whether what was charged would come back, as far as anything is still known of its key.
+    fn takes_back(&mut self, rule: &Rule, tag: Tag, (now, receipt): (Tick, &Receipt)) -> bool {
+        let Ok(index) = self.find(rule, tag) else { return false };
+        let state = self.take(index, &rule.policy);
+        let takes_back = rule.policy.takes_back(&state, now, receipt);
+        self.put(index, &rule.policy, state);
+        takes_back
     }
 
     /// Renews a permit, if it is still held.

@@ -16,6 +16,7 @@ mod crowd;
 mod export;
 mod few;
 mod forget;
+mod gaps;
 mod groups;
 mod later;
 mod lists;
@@ -37,6 +38,7 @@ use std::fmt;
 use tidegate_core::{Decision, Policy, Receipt, Tick};
 
 use self::book::{Book, read};
+use self::gaps::Gaps;
 use self::shard::Shard;
 use self::table::Table;
 use self::tag::Tag;
@@ -70,6 +72,8 @@ pub struct MemoryStore {
     naming: Mutex<()>,
     /// For states of one word, of two, and of lists.
     tables: [Table; 3],
+    /// Slots of queues that were given back from the middle.
+    gaps: Gaps,
     /// How many keys there may be, of each size.
     keys_max: usize,
 }
@@ -123,6 +127,7 @@ impl MemoryStore {
             book: RwLock::default(),
             naming: Mutex::default(),
             tables: [1, 2, 0].map(|words| Table::new(words, bits, keys_max)),
+            gaps: Gaps::default(),
             keys_max,
         }
     }

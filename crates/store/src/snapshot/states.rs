@@ -170,3 +170,39 @@ fn read_list(bytes: &mut Bytes<'_>, policy: &Policy) -> Option<State> {
     let state = policy.list((latest, merged), read)?;
     is_whole.then_some(state)
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use tidegate_core::{Kind, Quota, Receipt, Tick};
+
+    use super::*;
+
+    /// Also what cannot be read off the events: how late it was, and whether some were merged.
+    #[test]
+    fn a_list_is_read_as_it_was_written() {
+        let policy = Policy::new(Kind::SlidingLog, Quota::per_hour(100_000)).unwrap();
+        let at = |micros| Tick::from_micros((1 << 40) + micros);
+        // A long list is merged, where many are in one bucket of time.
+        for (count, merged) in [(0_u64, false), (1, false), (40_000, true)] {
+            let mut state = policy.fresh();
+            for tick in 0..count {
+                assert!(policy.decide(&mut state, at(tick), 2).verdict.passes());
+            }
+            // It was asked again since, in vain.
+            let _ = policy.decide(&mut state, at(9_000_000), 100_001);
+            assert_eq!(state.seen().unwrap().1, merged);
+            let mut bytes = Vec::new();
+            put_list(&state, &mut bytes);
+            let mut left = Bytes(&bytes);
+            let mut read = read_list(&mut left, &policy).unwrap();
+            assert!(left.is_empty());
+            assert_eq!((read.seen(), &read), (state.seen(), &state));
+            assert!(state.events().eq(read.events()));
+            // What was merged is given back by the tick at which it was taken.
+            let (mut wanted, receipt) = (state, || Receipt::new(at(39_990), 2));
+            policy.refund(&mut wanted, at(9_000_000), receipt());
+            policy.refund(&mut read, at(9_000_000), receipt());
+            assert_eq!(read, wanted);
+        }
+    }
+}

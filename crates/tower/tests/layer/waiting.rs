@@ -94,6 +94,27 @@ fn whoever_leaves_before_the_first_poll_leaves_too() {
     assert_eq!(at_once(next).unwrap().status(), 200);
 }
 
+/// Otherwise a client with five requests a day could fill a queue that all share.
+#[test]
+fn whoever_leaves_a_slot_that_cannot_come_back_stays_charged_for_it() {
+    let policy = "
+rules:
+  - { name: smooth, algorithm: leaky-queue, limit: 1/s, burst: 160 }
+  - { name: daily, key: 'header:client', algorithm: fixed-window, limit: 5/day }";
+    let (mut service, hello, clock) = limited(policy);
+    let by = |who: &[u8]| with(request("/"), "client", who);
+    assert_eq!(status(&mut service, by(b"somebody else")), 200);
+    let sent: Vec<_> = (0..5).map(|_| begin(&mut service, by(b"mallory"))).collect();
+    let honest = begin(&mut service, by(b"ada"));
+    sent.into_iter().for_each(drop);
+    for _ in 0..155 {
+        assert_eq!(status(&mut service, by(b"mallory")), 429, "its day is used up");
+    }
+    clock.advance(Span::from_secs(6));
+    assert_eq!(at_once(honest).unwrap().status(), 200);
+    assert_eq!(hello.calls(), 2, "those who left were not served");
+}
+
 #[test]
 fn whoever_cannot_wait_is_refused_at_once_and_charged_nothing() {
     let policy = "
