@@ -13,7 +13,7 @@ use tidegate_store::Clock;
 use tidegate_testbed::Server;
 
 use crate::on_redis::still;
-use crate::stand::{Answered, START, clock_at, rules};
+use crate::stand::{Answered, START, clock_at, gate_at, left, rules};
 
 /// Longer than the busiest machine needs for anything.
 const LONG: Duration = Duration::from_mins(1);
@@ -113,5 +113,47 @@ async fn a_plain_thread_settles_and_gives_back() {
         .join()
         .unwrap();
         until(async || is_free(&gate).await).await;
+    }
+}
+
+const HELD: &str = "rules:
+  - { name: held, limit: 9 in flight, algorithm: concurrency, lease: 1h }
+  - { name: cells, limit: 10/day, algorithm: fixed-window }
+  - { name: failed, limit: 6/day, algorithm: fixed-window, counts_when: { status: 401 } }";
+
+async fn left_by(gate: &Gate) -> Vec<u32> {
+    left(&gate.peek(&request()).await)
+}
+
+/// Permits are held and not spent; what was refused has charged nothing that could be settled; and
+/// every settlement takes or gives back just the difference. In memory and in Redis.
+#[tokio::test(flavor = "multi_thread")]
+async fn settlements_leave_permits_and_what_was_refused_as_they_are() {
+    let (_server, there, _) = still(HELD).await;
+    let (here, _) = gate_at(START, HELD);
+    for gate in [&here, &there] {
+        let mut first = gate.admit(&request()).await;
+        first.set_cost(4).await;
+        assert_eq!(left_by(gate).await, [8, 6, 2]);
+        first.charge_more(2).await;
+        assert_eq!(left_by(gate).await, [8, 4, 0]);
+        first.set_cost(3).await;
+        assert_eq!(left_by(gate).await, [8, 7, 3]);
+        first.settle(&Answered(200, "", "")).await;
+        assert_eq!(left_by(gate).await, [8, 7, 6]);
+        // What a response has ruled out stays out.
+        first.set_cost(5).await;
+        assert_eq!(left_by(gate).await, [8, 5, 6]);
+        let mut refused = gate.admit(&request().with_cost(7)).await;
+        assert!(!refused.verdict().passes());
+        refused.set_cost(1).await;
+        refused.charge_more(1).await;
+        refused.refund().await;
+        drop(refused);
+        assert_eq!(left_by(gate).await, [8, 5, 6]);
+        first.refund().await;
+        assert_eq!(left_by(gate).await, [8, 10, 6]);
+        first.release().await;
+        assert_eq!(left_by(gate).await, [9, 10, 6]);
     }
 }
