@@ -304,6 +304,10 @@ impl FleetCharged {
         Box::pin(ledger.settle(cells))
     }
 
+    pub(crate) fn fleet(&self) -> &Fleet {
+        &self.fleet
+    }
+
     /// What became of it since it was decided, if it was settled.
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         self.ledger.as_deref()

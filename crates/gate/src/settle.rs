@@ -11,7 +11,11 @@ use std::task::{Context, Poll};
 use smallvec::SmallVec;
 use tidegate_config::{Response, Timed};
 use tidegate_core::{Decision, Receipt, Tick};
+#[cfg(feature = "redis")]
+use tidegate_redis::Fleet;
 use tidegate_store::{Key, MemoryStore, Rule};
+#[cfg(feature = "redis")]
+use tokio::runtime::Handle;
 
 use crate::admission::{Admission, Charged, Judged};
 use crate::answer::Answer;
@@ -22,14 +26,17 @@ use crate::ledger::Opening;
 /// Done at once in this process; for a fleet, when Redis knows.
 ///
 /// Redis is told of all limits at the same time. Dropped before that is done, it is finished by a
-/// task of its own: what a request costs does not depend on who still waits for it. Outside of a
-/// Tokio runtime nobody can send it.
+/// task of its own: what a request costs does not depend on who still waits for it, nor on the
+/// thread that it is dropped on.
 #[derive(Default)]
 #[must_use = "when this has been awaited, Redis knows"]
 pub struct Settling {
     /// Never locked: only whoever has it alone looks into it. So it is `Sync`, as bodies have to be
     /// that are boxed.
     later: Mutex<Vec<Telling>>,
+    /// Where it is finished; there is one wherever something is later.
+    #[cfg(feature = "redis")]
+    runtime: Option<Handle>,
 }
 
 /// How often room is looked for that others may take meanwhile.
@@ -41,6 +48,13 @@ pub(crate) type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
 impl Settling {
     fn each(&mut self) -> &mut Vec<Telling> {
         self.later.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has Redis told something, by the connections of a fleet.
+    #[cfg(feature = "redis")]
+    fn tell(&mut self, fleet: &Fleet, telling: Telling) {
+        self.runtime.get_or_insert_with(|| fleet.runtime().clone());
+        self.each().push(telling);
     }
 }
 
@@ -135,7 +149,8 @@ impl Admission {
             Charged::Fleet(charged) => {
                 let clock = Arc::clone(&home.clock);
                 let opening = Opening { cells: judged.cost, by: self.by, clock };
-                later.each().push(charged.settle(cost, opening));
+                let telling = charged.settle(cost, opening);
+                later.tell(charged.fleet(), telling);
             }
             Charged::Here { key, receipts } => {
                 let Some(store) = home.store.here() else { return };
@@ -226,10 +241,15 @@ impl Admission {
                 Charged::Fleet(charged) if all => {
                     let clock = Arc::clone(&home.clock);
                     let opening = Opening { cells: judged.cost, by: self.by, clock };
-                    later.each().push(charged.give_back(opening));
+                    let telling = charged.give_back(opening);
+                    later.tell(charged.fleet(), telling);
                 }
                 #[cfg(feature = "redis")]
-                Charged::Fleet(charged) => later.each().extend(charged.release()),
+                Charged::Fleet(charged) => {
+                    if let Some(telling) = charged.release() {
+                        later.tell(charged.fleet(), telling);
+                    }
+                }
                 Charged::Here { key, receipts } => {
                     let Some(store) = home.store.here() else { continue };
                     let (limit, timed) =
@@ -306,10 +326,10 @@ impl Drop for Settling {
     fn drop(&mut self) {
         let mut later = std::mem::take(self.each());
         if !later.is_empty()
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Some(runtime) = &self.runtime
         {
             // Not as a `Settling`: a runtime that ends drops it, which would start another.
-            runtime.spawn(poll_fn(move |context| poll_all(&mut later, context)));
+            drop(runtime.spawn(poll_fn(move |context| poll_all(&mut later, context))));
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What the script is told about one limit: what to do, and by which numbers.
 
-use tidegate_core::{Grains, Kind, Policy, Shape, Span, Tick};
+use tidegate_core::{Grains, Kind, Policy, Receipt, Shape, Span, Tick};
 
 use crate::flat::Sink;
 use crate::script;
+use crate::wire::ServerRun;
 
 /// What is to be done with a limit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -15,7 +16,14 @@ pub(crate) enum Does {
     /// Judges.
     Peek,
     /// Gives back what was charged at this tick.
-    Refund { at: Tick },
+    Refund {
+        at: Tick,
+        /// For how long it could not be sent: what time has paid of a line meanwhile is not given
+        /// back again.
+        late: Span,
+        /// Only where the data is that it was charged to.
+        run: Option<ServerRun>,
+    },
     /// Has a permit that was taken at this tick count from now on; only for logs.
     Renew { at: Tick },
     /// Forgets the key.
@@ -23,9 +31,19 @@ pub(crate) enum Does {
 }
 
 impl Does {
+    /// Gives back what was charged just now.
+    pub(crate) fn refund(receipt: &Receipt) -> Does {
+        Does::Refund { at: receipt.at(), late: Span::ZERO, run: None }
+    }
+
     /// Whether it asks if something passes.
     pub(crate) fn judges(self) -> bool {
         matches!(self, Does::Decide | Does::Peek)
+    }
+
+    /// The run in which it is to be done, or not at all.
+    pub(crate) fn run(self) -> Option<ServerRun> {
+        if let Does::Refund { run, .. } = self { run } else { None }
     }
 
     fn letter(self) -> &'static [u8] {
@@ -41,7 +59,7 @@ impl Does {
 
     fn at(self) -> Tick {
         match self {
-            Does::Refund { at } | Does::Renew { at } => at,
+            Does::Refund { at, .. } | Does::Renew { at } => at,
             Does::Debit | Does::Decide | Does::Peek | Does::Reset => Tick::default(),
         }
     }
@@ -57,10 +75,13 @@ pub(crate) fn write(args: &mut impl Sink, policy: &Policy, does: Does, cost: u32
     args.number(formers as u64);
     args.number(cost.into());
     match (policy.kind(), policy.shape(), does) {
-        (Kind::LeakyQueue, Shape::Line(grains), Does::Refund { at }) => {
-            write_line(args, &grains, cost, [1, at.get(), 0]);
+        // A queue takes back its last slot only, and then nobody has come since.
+        (Kind::LeakyQueue, Shape::Line(grains), Does::Refund { at, .. }) => {
+            write_line(args, &grains, weight(&grains, cost), [1, at.get(), 0]);
         }
-        (_, Shape::Line(grains), Does::Refund { .. }) => write_line(args, &grains, cost, [0; 3]),
+        (_, Shape::Line(grains), Does::Refund { late, .. }) => {
+            write_line(args, &grains, less(weight(&grains, cost), late), [0; 3]);
+        }
         (_, shape, _) => write_shape(args, shape, does, cost),
     }
 }
@@ -93,7 +114,8 @@ pub(crate) fn write_shape(args: &mut impl Sink, shape: Shape, does: Does, cost: 
     let at = does.at().get();
     let fields = match shape {
         Shape::Line(grains) => {
-            return write_line(args, &grains, cost, weight(&grains, grains.burst()));
+            let bound = weight(&grains, grains.burst());
+            return write_line(args, &grains, weight(&grains, cost), bound);
         }
         Shape::FixedWindow { limit, per } | Shape::SlidingWindow { limit, per } => {
             [limit.into(), per.get(), at, 0, 0, 0, 0]
@@ -110,8 +132,8 @@ pub(crate) fn write_shape(args: &mut impl Sink, shape: Shape, does: Does, cost: 
 
 /// Writes the same for a line: what the cost weighs, what bounds it, and what a tick pays. A refund
 /// has no bound; its place says whether only the last slot comes back, and when that slot ends.
-fn write_line(args: &mut impl Sink, grains: &Grains, cost: u32, bound: [u64; 3]) {
-    for field in weight(grains, cost).into_iter().chain(bound) {
+fn write_line(args: &mut impl Sink, grains: &Grains, cost: [u64; 3], bound: [u64; 3]) {
+    for field in cost.into_iter().chain(bound) {
         args.number(field);
     }
     args.number(grains.tick());
@@ -128,6 +150,14 @@ fn weight(grains: &Grains, cells: u32) -> [u64; 3] {
     let (ticks, parts) = (debt / u128::from(grains.tick()), debt % u128::from(grains.tick()));
     // Words stay below 2^25, since a debt does below 2^77; the rest by what it is divided by.
     [ticks / WORD, ticks % WORD, parts].map(|part| u64::try_from(part).unwrap_or(u64::MAX))
+}
+
+/// What is left of a debt when time has paid some of it.
+fn less([words, ticks, parts]: [u64; 3], paid: Span) -> [u64; 3] {
+    let whole = u128::from(words) * WORD + u128::from(ticks);
+    let Some(left) = whole.checked_sub(paid.get().into()) else { return [0; 3] };
+    let [words, ticks] = [left / WORD, left % WORD].map(|it| u64::try_from(it).unwrap_or(u64::MAX));
+    [words, ticks, parts]
 }
 
 /// How many alike may be decided by one count, so that the script's sums stay exact.

@@ -1,9 +1,11 @@
 //! Refusals that are remembered: what only time can change need not be asked again.
 //!
 //! After a refusal the state that caused it is kept here, and the core is asked instead of Redis,
-//! as long as it refuses. That is exact, because whatever else is charged meanwhile only makes it
-//! worse. Only a refund, a reset or a raise elsewhere makes it better: so nothing is kept for
-//! longer than [`BOUND`], and what this process gives back itself is forgotten here at once.
+//! as long as nothing is left. That is exact, because then nobody can charge anything meanwhile;
+//! where something is left, under whatever limit of the request, it is another number as soon as
+//! anybody takes of it. Only a refund, a reset or a raise elsewhere makes it better: so nothing is
+//! kept for longer than [`BOUND`], and what this process gives back itself is forgotten here at
+//! once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher as _};
@@ -121,11 +123,16 @@ impl Refusals {
         refused.answer(charges, now)
     }
 
-    /// Remembers that `request` was refused by what was found.
-    pub(crate) fn remember(&self, request: &Request, found: &[Found<'_>], when: When) {
+    /// Remembers that `request` was refused with these answers, by what was found.
+    pub(crate) fn remember(
+        &self,
+        request: &Request,
+        (found, answers): (&[Found<'_>], &Answers),
+        when: When,
+    ) {
         // A log does not say what it will be like later, but for a single cell: still full.
         let is_vague = |found: &Found<'_>| found.cost != 1 && matches!(found.told, Told::Log(_));
-        if !remembers(request) || found.iter().any(is_vague) {
+        if !leaves_nothing(answers) || !remembers(request) || found.iter().any(is_vague) {
             return;
         }
         let is_over = |limit: &Limit| when.epoch < self.given_back(limit).load(Ordering::Relaxed);
@@ -233,7 +240,8 @@ impl Refused {
         if let ([charge], [Told::Word(word)]) = (charges, &self.told[..]) {
             let policy = charge.rule.policy();
             let decide = |at| policy.decide_word(&mut { *word }, at, charge.cost);
-            if decide(self.when.latest(now)).verdict.passes() {
+            let latest = decide(self.when.latest(now));
+            if latest.verdict.passes() || 0 < latest.remaining {
                 return None;
             }
             let decision = decide(self.when.earliest(now));
@@ -244,11 +252,16 @@ impl Refused {
         if self.told.iter().any(|told| told.has_changed_by(latest)) {
             return None;
         }
-        // Refused even at the latest that it can be there: then it is refused for certain.
-        match self.peek(charges, latest).0 {
+        // Refused even at the latest that it can be there, and nothing left: then it is so for
+        // certain.
+        let (verdict, answers) = self.peek(charges, latest);
+        match verdict {
             Verdict::Never => {}
             Verdict::Deny { retry_after } if Span::ZERO < retry_after => {}
             _ => return None,
+        }
+        if !leaves_nothing(&answers) {
+            return None;
         }
         // What it is told is by the earliest: no promise is too early.
         Some(self.peek(charges, self.when.earliest(now)))
@@ -264,6 +277,11 @@ impl Refused {
         }
         (together, answers)
     }
+}
+
+/// Whether nothing is left under any limit.
+fn leaves_nothing(answers: &Answers) -> bool {
+    answers.iter().all(|one| one.decision.remaining == 0)
 }
 
 fn remembers(request: &Request) -> bool {
@@ -292,7 +310,12 @@ mod tests {
         let sent = Tick::from_micros(0);
         let policy = Policy::token_bucket(Quota::per_hour(10)).unwrap();
         let found = [Found { policy: &policy, cost: 1, told: Told::Word(1) }];
-        refusals.remember(request, &found, When { judged: sent, sent, received: sent, epoch });
+        let answers = Answers::new();
+        refusals.remember(
+            request,
+            (&found, &answers),
+            When { judged: sent, sent, received: sent, epoch },
+        );
         refusals.count.load(Ordering::Relaxed)
     }
 

@@ -67,3 +67,24 @@ async fn an_outage_with_more_keys_than_are_remembered_costs_others_nothing() {
     assert_eq!(charged + written_off, passed);
     assert!(KEYS_MAX as u64 <= charged, "{charged} of {passed}");
 }
+
+/// Of what was let through without Redis, what is given back is not charged to it afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_given_back_without_it_is_not_owed_to_it() {
+    let mut server = Server::start().unwrap();
+    let builder = FleetLimiter::builder().each("client", Quota::per_day(LIMIT));
+    let builder = builder.without_store(WithoutStore::Local { nodes: 1 }).remember_refusals(false);
+    let builder = builder.deadline(Duration::from_millis(500));
+    let limiter = builder.connect(&server.url()).await.unwrap();
+    server.kill();
+    let given_back = limiter.key("ada").cost(3).enter().await.unwrap();
+    let kept = limiter.key("ada").cost(4).enter().await.unwrap();
+    given_back.refund().await.unwrap();
+    drop(kept);
+    let here = limiter.key("ada").cost(0).peek().await;
+    assert_eq!((here.by(), here.decision().remaining), (By::Local, LIMIT - 4));
+    server.restart().unwrap();
+    until_it_decides(&limiter).await;
+    let answer = limiter.decide("ada").await;
+    assert_eq!((answer.by(), answer.decision().remaining), (By::Store, LIMIT - 4 - 1));
+}

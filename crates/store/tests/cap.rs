@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use tidegate_core::{Kind, Policy, Quota, Span, Tick, Verdict};
-use tidegate_store::{Key, MemoryStore, Rule};
+use tidegate_store::{Charge, Key, MemoryStore, Rule};
 
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
 
@@ -293,4 +293,29 @@ fn a_change_of_quota_at_the_cap_resets_nobody() {
             assert!(left <= changed.limit() - debt, "{changed:?}: {left} left after {debt}");
         }
     }
+}
+
+/// A request by two limits wants two places in one part of the store, and takes both or neither.
+#[test]
+fn a_request_by_several_limits_finds_room_for_all_of_them() {
+    let permits = Policy::new(Kind::Concurrency, Quota::in_flight(1, Span::from_secs(60))).unwrap();
+    let mut odd = 0;
+    for _ in 0..20 {
+        let store = MemoryStore::with_keys_max(100);
+        let (one, two) = (store.rule(permits).unwrap(), store.rule(permits).unwrap());
+        // Parts of the store that have one of these are left with an odd number of places.
+        for client in 10_000..10_007_u32 {
+            store.decide(&one, store.key(client).unwrap(), NOW, 1);
+        }
+        for client in 0..2_000_u32 {
+            let key = store.key(client).unwrap();
+            let charge = |rule| Charge { rule, key, cost: 1 };
+            let before = store.len();
+            let verdict = store.decide_all(&[charge(&one), charge(&two)], NOW, |_, _| {});
+            assert_eq!(store.len() - before, if verdict.passes() { 2 } else { 0 });
+        }
+        assert!(store.len() <= 100, "{} of 100", store.len());
+        odd += usize::from(store.len() < 100);
+    }
+    assert!(0 < odd, "no part was ever left with a single place");
 }

@@ -14,6 +14,9 @@ const BEAT: Span = Span::from_millis(100);
 /// that were in force when it was said.
 const PACE: Span = Span::from_secs(1);
 
+/// Each beat gives back a twentieth, as each calm beat of the controller does.
+const CLIMB: u32 = 20;
+
 #[derive(Debug)]
 pub(super) struct State {
     controller: Controller,
@@ -22,6 +25,9 @@ pub(super) struct State {
     told_at: Option<Tick>,
     /// The fleet's factor, and until when it counts.
     fleet: Option<(Share, Tick)>,
+    /// What of it is followed: down at once, and back as slowly as the controller.
+    followed: Share,
+    climbed_at: Tick,
 }
 
 /// What a step has to know of the rest of the gate.
@@ -51,7 +57,9 @@ impl State {
     pub(super) fn new(settings: Settings, now: Tick) -> Result<State, SettingsError> {
         let controller = Controller::new(settings, now)?;
         let sources = Sources::default();
-        Ok(State { controller, sources, paced_at: None, told_at: None, fleet: None })
+        let (paced_at, told_at, fleet) = (None, None, None);
+        let (followed, climbed_at) = (Share::WHOLE, now);
+        Ok(State { controller, sources, paced_at, told_at, fleet, followed, climbed_at })
     }
 
     pub(super) fn hear(&mut self, load: &Load<'_>, now: Tick) -> Result<(), LoadRefused> {
@@ -92,10 +100,11 @@ impl State {
             self.controller.load(now, load);
         }
         self.controller.advance(now);
+        self.follow(now);
         let queues = around.queues.unwrap_or(Share::WHOLE);
         let mut factor = present;
         if is_paced {
-            factor = step_of(self.controller.factor().min(queues).min(self.of_fleet(now)));
+            factor = step_of(self.controller.factor().min(queues).min(self.followed));
             if factor != present {
                 self.paced_at = Some(now);
             }
@@ -105,7 +114,10 @@ impl State {
         if tells {
             self.told_at = Some(now);
         }
-        let is_calm = own.is_none() && factor == Share::WHOLE && self.fleet.is_none();
+        let is_calm = own.is_none()
+            && factor == Share::WHOLE
+            && self.followed == Share::WHOLE
+            && self.fleet.is_none();
         let pause = if is_calm { PACE } else { BEAT };
         let due = (!is_calm || around.tells).then(|| now.after(pause));
         Step { factor, due, tells, own, load }
@@ -117,6 +129,19 @@ impl State {
         let is_calm =
             factor == Share::WHOLE && self.sources.len() == 0 && self.controller.in_flight() == 0;
         (!is_calm || queues.is_some()).then(|| factor.min(queues.unwrap_or(Share::WHOLE)))
+    }
+
+    /// Follows the fleet's factor. Whoever lowered it may have died of the load that it was told
+    /// of; so all comes back no faster than it does where one node is alone.
+    fn follow(&mut self, now: Tick) {
+        let said = self.of_fleet(now);
+        if said <= self.followed {
+            (self.followed, self.climbed_at) = (said, now);
+        } else if BEAT <= now.since(self.climbed_at) {
+            let left = self.followed.get();
+            self.followed = Share::from_millionths(left + left / CLIMB + 1).min(said);
+            self.climbed_at = now;
+        }
     }
 
     /// What the fleet's nodes said lately.

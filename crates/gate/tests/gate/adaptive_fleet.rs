@@ -23,7 +23,11 @@ async fn store(server: &Server) -> RedisStore {
 }
 
 async fn node(server: &Server, clock: &Arc<ManualClock>) -> Gate {
-    let builder = Gate::builder().rules(rules(POLICY)).fleet(Fleet::new(store(server).await));
+    node_of(server, clock, POLICY).await
+}
+
+async fn node_of(server: &Server, clock: &Arc<ManualClock>, policy: &str) -> Gate {
+    let builder = Gate::builder().rules(rules(policy)).fleet(Fleet::new(store(server).await));
     builder.clock(Arc::clone(clock) as Arc<dyn Clock>).open().unwrap()
 }
 
@@ -97,6 +101,41 @@ async fn whoever_asks_while_less_is_given_out_gets_nothing_back() {
     }
     // Redis counts by its own clock: a second pays less than half a cell.
     assert!(more <= 10, "{more}");
+}
+
+/// When the node that was told is gone, the others do not take all of it back at once.
+#[tokio::test]
+async fn others_climb_when_the_node_that_was_told_is_gone() {
+    let (server, clock) = (Server::start().unwrap(), clock_at(START));
+    let policy = POLICY.replace("25%", "10%");
+    let (one, two) =
+        (node_of(&server, &clock, &policy).await, node_of(&server, &clock, &policy).await);
+    let eighth = Share::from_millionths(125_000);
+    for _ in 0..100 {
+        // Each word halves what is left.
+        push(&one, 200, Span::from_secs(10));
+        if two.load_reading().factor <= eighth {
+            break;
+        }
+        clock.advance(Span::from_secs(1));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(one);
+    let mut factors = vec![two.load_reading().factor.get()];
+    assert!(factors[0] <= eighth.get(), "{factors:?}");
+    for _ in 0..400 {
+        // As when its lease is over, also if it was about to say something.
+        server.must(&["DEL", "tg:{%%}factor"]).unwrap();
+        clock.advance(Span::from_millis(100));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let factor = two.load_reading().factor.get();
+        if factors.last() != Some(&factor) {
+            factors.push(factor);
+        }
+    }
+    assert_eq!(factors.last(), Some(&1_000_000));
+    // A step at a time from the smallest, and no more than that each second.
+    assert!(factors.windows(2).all(|it| it[1] <= 2 * it[0]), "{factors:?}");
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ mod credits;
 mod decisions;
 mod fleet;
 mod fleet_reload;
+mod fleet_returns;
 mod fleet_several;
 mod fleet_shares;
 mod in_flight;

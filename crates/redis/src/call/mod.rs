@@ -120,7 +120,9 @@ pub(crate) fn write(
         (Some(plans), _) => plans.form(),
         (None, None) => Form::Mixed,
     };
-    let mut call = ScriptCall::new(DECIDE.script(form), slot, keys, bytes);
+    // Of several runs the earlier is over: then nothing of the call is sent.
+    let run = runs.iter().filter_map(|run| run.request.does.run()).min();
+    let mut call = ScriptCall::new(DECIDE.script(form), slot, keys, bytes).only_in(run);
     for limit in limits() {
         call.push(&limit.place.name);
         for former in limit.formers() {

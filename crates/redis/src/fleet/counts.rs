@@ -29,6 +29,9 @@ pub struct FleetCounts {
     /// Cells that this node's share let through and that Redis will never be told of, because more
     /// keys owed something than are remembered.
     pub written_off: u64,
+    /// Cells that were to be given back to Redis and perhaps never were: its answer did not come,
+    /// it was restarted meanwhile, or more waited to be given back than are kept.
+    pub not_returned: u64,
 }
 
 #[derive(Debug, Default)]
@@ -108,6 +111,7 @@ impl Counts {
             closed: read(&self.closed),
             unanswered: read(&self.unanswered),
             written_off: 0,
+            not_returned: 0,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{Fleet, FleetDecided, FleetReceipts, SharedCharge, SharedRule};
 use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::store::{FleetCharge, Judged, RedisStore};
+use crate::wire::ServerRun;
 
 /// One limit of a request, with its rule as it is now.
 pub(super) struct Part<'a> {
@@ -52,8 +53,9 @@ impl Fleet {
         let store = &self.inner.store;
         let deadline = store.deadline();
         self.repay(&parts, deadline).await;
+        let run = store.run_now();
         match store.decide_all_by(&wanted(&parts), deadline).await {
-            Ok(judged) => self.by_store(&parts, judged),
+            Ok(judged) => self.by_store(&parts, run, judged),
             Err(error) => self.without_store(&parts, &error, Does::Decide),
         }
     }
@@ -64,8 +66,9 @@ impl Fleet {
             return FleetDecided::unasked(verdict);
         }
         let parts: Parts<'_> = charges.iter().map(Part::new).collect();
+        let run = self.inner.store.run_now();
         match self.inner.store.peek_all(&wanted(&parts)).await {
-            Ok(judged) => self.by_store(&parts, judged),
+            Ok(judged) => self.by_store(&parts, run, judged),
             Err(error) => self.without_store(&parts, &error, Does::Peek),
         }
     }
@@ -80,12 +83,13 @@ impl Fleet {
             let store = &self.inner.store;
             let deadline = store.deadline();
             self.repay(&parts, deadline).await;
+            let run = store.run_now();
             let flying: Vec<_> =
                 parts.iter().map(|part| store.send(&part.wanted(), deadline)).collect();
             for (part, flight) in parts.iter().zip(flying) {
                 let part = slice::from_ref(part);
                 decided.push(match store.land(flight, deadline).await {
-                    Ok(judged) => self.by_store(part, judged),
+                    Ok(judged) => self.by_store(part, run, judged),
                     Err(error) => self.without_store(part, &error, Does::Decide),
                 });
             }
@@ -93,11 +97,12 @@ impl Fleet {
         decided
     }
 
-    fn by_store(&self, parts: &[Part<'_>], judged: Judged) -> FleetDecided {
+    /// `run` is one of before it was asked.
+    fn by_store(&self, parts: &[Part<'_>], run: ServerRun, judged: Judged) -> FleetDecided {
         let by = if judged.is_remembered() { By::Remembered } else { By::Store };
         self.inner.counts.add_with(by, || self.now());
         let (verdict, each) = (judged.verdict(), judged.each().copied().collect());
-        let receipts = FleetReceipts::of_store(self, parts, judged.into_receipts());
+        let receipts = FleetReceipts::of_store(self, parts, run, judged.into_receipts());
         FleetDecided { verdict, by, each, receipts }
     }
 }

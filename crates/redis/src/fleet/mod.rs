@@ -7,6 +7,7 @@ mod owed;
 mod put;
 mod receipts;
 mod repay;
+mod returns;
 mod rule;
 mod stats;
 mod without;
@@ -26,6 +27,7 @@ use self::owed::Owed;
 pub use self::put::WantedRule;
 pub use self::receipts::FleetReceipts;
 use self::repay::Repaying;
+use self::returns::Returns;
 use self::rule::share;
 pub use self::rule::{FleetChangeError, SharedRule, WithoutStore};
 pub use self::stats::StoreStats;
@@ -76,6 +78,7 @@ struct Inner {
     local: Arc<MemoryStore>,
     owed: Owed,
     repaying: Repaying,
+    returns: Returns,
     clock: SystemClock,
     counts: Counts,
     /// How many rules there have been.
@@ -113,8 +116,8 @@ impl Fleet {
         let (clock, counts, repaying) =
             (SystemClock::new(), Counts::default(), Repaying::default());
         let (owed, rules) = (Owed::new(local.keys_max()), AtomicU64::new(0));
-        let nodes = AtomicU32::new(1);
-        let inner = Inner { store, local, owed, repaying, clock, counts, rules, nodes };
+        let (nodes, returns) = (AtomicU32::new(1), Returns::default());
+        let inner = Inner { store, local, owed, repaying, returns, clock, counts, rules, nodes };
         Fleet { inner: Arc::new(inner) }
     }
 
@@ -220,7 +223,11 @@ impl Fleet {
         if let Some((key, _)) = self.inner.owed.look(&part, self.now()) {
             self.inner.owed.clear(&part.present.owed, key);
         }
-        self.inner.store.reset(&part.present.rule, key).await
+        let done = self.inner.store.reset(&part.present.rule, key).await;
+        if done.is_ok() {
+            self.inner.returns.forget(rule, key);
+        }
+        done
     }
 
     /// The store that it asks.
@@ -230,7 +237,9 @@ impl Fleet {
 
     /// How many decisions were made by what, since it was made.
     pub fn counts(&self) -> FleetCounts {
-        FleetCounts { written_off: self.inner.owed.written_off(), ..self.inner.counts.read() }
+        let (written_off, not_returned) =
+            (self.inner.owed.written_off(), self.inner.returns.dropped());
+        FleetCounts { written_off, not_returned, ..self.inner.counts.read() }
     }
 
     /// The server's clock, as far as it is known here.

@@ -7,10 +7,11 @@ use smallvec::SmallVec;
 use tidegate_core::{Kind, Receipt, Shape, Tick};
 use tidegate_store::{Key, Rule};
 
+use super::Fleet;
 use super::judge::Part;
-use super::{Fleet, SharedRule};
+use super::returns::Return;
 use crate::failure::StoreError;
-use crate::key::FleetKey;
+use crate::wire::ServerRun;
 
 /// The receipts of a request that has passed: one for each limit that was charged, in their order.
 ///
@@ -36,11 +37,7 @@ pub(super) struct Entry {
 }
 
 pub(super) enum Charged {
-    Store {
-        rule: SharedRule,
-        key: FleetKey,
-        receipt: Receipt,
-    },
+    Store(Return),
     Local {
         rule: Arc<Rule>,
         key: Key,
@@ -60,13 +57,15 @@ impl FleetReceipts {
     pub(super) fn of_store(
         fleet: &Fleet,
         parts: &[Part<'_>],
+        run: ServerRun,
         receipts: impl Iterator<Item = Option<Receipt>>,
     ) -> FleetReceipts {
         let mut entries = Entries::new();
         for ((place, part), receipt) in parts.iter().enumerate().zip(receipts) {
             if let Some(receipt) = receipt.filter(|receipt| 0 < receipt.cost()) {
                 let (rule, key) = (part.rule.clone(), *part.key);
-                entries.push(Entry { place, charged: Charged::Store { rule, key, receipt } });
+                let charged = Charged::Store(Return { rule, key, receipt, run });
+                entries.push(Entry { place, charged });
             }
         }
         FleetReceipts::new(fleet, entries)
@@ -109,12 +108,20 @@ impl FleetReceipts {
     }
 
     /// Gives back everything, as if it had never been asked: never above full, never into another
-    /// window.
+    /// window, never to a server that was restarted since.
     ///
-    /// Whatever comes of it, the receipts are used up: what may have been given back is never given
-    /// back again.
+    /// Whatever comes of it, the receipts are used up. After an error that is
+    /// [certain](StoreError::is_certain) it is kept, and sent when Redis answers again; what may
+    /// have been given back is never given back again.
     pub async fn refund(mut self) -> Result<(), StoreError> {
         self.give_back(|_| true).await
+    }
+
+    /// Gives back everything, in a task of its own.
+    pub(crate) fn refund_soon(self) {
+        if let Some(runtime) = self.fleet.as_ref().map(|fleet| fleet.runtime().clone()) {
+            drop(runtime.spawn(async move { self.refund().await }));
+        }
     }
 
     /// Gives back permits, and waits until that is done; the rest stands. Dropping does the same
@@ -170,9 +177,7 @@ impl FleetReceipts {
                 continue;
             }
             match charged {
-                Charged::Store { rule, key, receipt } => {
-                    done = done.and(fleet.give_back(&rule, &key, receipt).await);
-                }
+                Charged::Store(back) => done = done.and(fleet.give_back(back).await),
                 local @ Charged::Local { .. } => local.give_back_here(fleet),
             }
         }
@@ -180,29 +185,19 @@ impl FleetReceipts {
     }
 }
 
-impl Fleet {
-    /// Gives back to Redis, by what the rule is now: its states are kept under that.
-    async fn give_back(
-        &self,
-        rule: &SharedRule,
-        key: &FleetKey,
-        receipt: Receipt,
-    ) -> Result<(), StoreError> {
-        self.inner.store.refund(&rule.present().rule, key, receipt).await
-    }
-}
-
 impl Charged {
     fn kind(&self) -> Kind {
         match self {
-            Charged::Store { rule, .. } => rule.policy().kind(),
+            Charged::Store(charged) => charged.rule.policy().kind(),
             Charged::Local { rule, .. } => rule.policy().kind(),
         }
     }
 
     fn cells(&self) -> u32 {
         match self {
-            Charged::Store { receipt, .. } | Charged::Local { receipt, .. } => receipt.cost(),
+            Charged::Store(Return { receipt, .. }) | Charged::Local { receipt, .. } => {
+                receipt.cost()
+            }
         }
     }
 
@@ -212,7 +207,7 @@ impl Charged {
             return Ok(true);
         }
         match self {
-            Charged::Store { rule, key, receipt } => {
+            Charged::Store(Return { rule, key, receipt, .. }) => {
                 fleet.inner.store.renew(&rule.present().rule, key, receipt).await
             }
             Charged::Local { rule, key, receipt, .. } => {
@@ -225,7 +220,7 @@ impl Charged {
 
     fn lapses_at(&self, fleet: &Fleet) -> Option<Tick> {
         let (policy, at) = match self {
-            Charged::Store { rule, receipt, .. } => (rule.policy(), receipt.at()),
+            Charged::Store(charged) => (charged.rule.policy(), charged.receipt.at()),
             // What was taken without Redis is counted by our own clock.
             Charged::Local { rule, receipt, .. } => {
                 let ago = fleet.now().since(receipt.at()).get();
@@ -242,11 +237,12 @@ impl Charged {
     /// Takes `cells` of it out; there are more.
     fn split(&mut self, cells: u32) -> Charged {
         match self {
-            Charged::Store { rule, key, receipt } => Charged::Store {
+            Charged::Store(Return { rule, key, receipt, run }) => Charged::Store(Return {
                 rule: rule.clone(),
                 key: *key,
                 receipt: split_receipt(receipt, cells),
-            },
+                run: *run,
+            }),
             Charged::Local { rule, key, receipt, owed } => Charged::Local {
                 rule: Arc::clone(rule),
                 key: *key,
@@ -279,7 +275,8 @@ fn split_receipt(receipt: &mut Receipt, cells: u32) -> Receipt {
 }
 
 impl Drop for FleetReceipts {
-    /// Gives permits back. One whose release is lost comes back when its lease ends.
+    /// Gives permits back. One whose release is lost, because Redis may have had it and did not say
+    /// so, comes back when its lease ends.
     fn drop(&mut self) {
         let Some(fleet) = self.fleet.take() else { return };
         let entries = std::mem::take(&mut self.entries).into_iter();
@@ -287,17 +284,18 @@ impl Drop for FleetReceipts {
         let mut far = Vec::new();
         for Entry { charged, .. } in permits {
             match charged {
-                Charged::Store { rule, key, receipt } => far.push((rule, key, receipt)),
+                Charged::Store(back) => far.push(back),
                 local @ Charged::Local { .. } => local.give_back_here(&fleet),
             }
         }
-        // Outside of a runtime nobody could send it.
-        if let (false, Ok(runtime)) = (far.is_empty(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move {
-                for (rule, key, receipt) in far {
-                    let _ = fleet.give_back(&rule, &key, receipt).await;
+        if !far.is_empty() {
+            // Receipts may be dropped on a thread that is no runtime's.
+            let runtime = fleet.runtime().clone();
+            drop(runtime.spawn(async move {
+                for back in far {
+                    let _ = fleet.give_back(back).await;
                 }
-            });
+            }));
         }
     }
 }

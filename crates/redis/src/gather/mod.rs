@@ -73,12 +73,15 @@ pub(crate) struct Gather {
     /// By how many ticks the server's clock is ahead of ours.
     ahead: AtomicI64,
     tally: Tally,
+    /// What its connections are on.
+    pub(crate) runtime: Handle,
 }
 
 /// How a gather is set up.
 pub(crate) struct Setup {
     pub(crate) judged_by: Option<Arc<dyn Clock>>,
     pub(crate) slack_millis: u64,
+    pub(crate) runtime: Handle,
 }
 
 impl Gather {
@@ -94,6 +97,7 @@ impl Gather {
             hasher: RandomState::default(),
             ahead: AtomicI64::new(0),
             tally: Tally::default(),
+            runtime: setup.runtime,
         }
     }
 
@@ -298,7 +302,7 @@ impl Gather {
         let receipts = decided.answers.into_iter().map(|one| one.receipt);
         for (limit, receipt) in request.limits.into_iter().zip(receipts) {
             let Some(receipt) = receipt.filter(|receipt| 0 < receipt.cost()) else { continue };
-            let does = Does::Refund { at: receipt.at() };
+            let does = Does::refund(&receipt);
             let limits = std::iter::once(limit).collect();
             let refund = Request { does, slot: request.slot, limits };
             // Whatever becomes of it: it is done once.

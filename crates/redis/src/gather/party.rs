@@ -259,7 +259,7 @@ fn late() -> StoreError {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use tidegate_core::{Policy, Quota};
+    use tidegate_core::{Policy, Quota, Receipt};
 
     use super::*;
     use crate::call::Limit;
@@ -340,7 +340,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_to_be_done_is_done_though_nobody_waits_for_it() {
-        let refund = Request { does: Does::Refund { at: at(1) }, ..sample() };
+        let refund = Request { does: Does::refund(&Receipt::new(at(1), 1)), ..sample() };
         let (party, waiter) = Party::new(refund, at(20));
         assert!(waiter.leave().is_none());
         let (portion, _) = party.take(9, at(0), &mut Outbox::default());

@@ -234,7 +234,7 @@ impl Teller<'_> {
                 }
                 // The first that is refused will do for all that are alike.
                 if !verdict.passes() && place == *passed {
-                    gather.refusals.remember(request, found, when);
+                    gather.refusals.remember(request, (found, &answers), when);
                 }
                 Ok(Reply::Decided(Decided { verdict, answers }))
             }

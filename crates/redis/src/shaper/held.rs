@@ -45,11 +45,9 @@ impl Drop for Held {
         let Some(receipts) = self.receipts.take().filter(|receipts| !receipts.is_empty()) else {
             return;
         };
-        // What has come is used up. Outside of a runtime nobody could send it.
-        let runtime = tokio::runtime::Handle::try_current();
-        if let (true, Ok(runtime)) = (self.shaper.now() < self.until, runtime) {
-            // If that fails the slot stays empty.
-            runtime.spawn(async move { drop(receipts.refund().await) });
+        // What has come is used up.
+        if self.shaper.now() < self.until {
+            receipts.refund_soon();
         } else {
             receipts.keep();
         }

@@ -85,7 +85,7 @@ fn give_back(store: &RedisStore, part: &Part, answers: Answers) {
     for (limit, one) in part.request.limits.iter().zip(answers) {
         let Some(receipt) = one.receipt.filter(|receipt| 0 < receipt.cost()) else { continue };
         let limits = std::iter::once(limit.clone()).collect();
-        let does = Does::Refund { at: receipt.at() };
+        let does = Does::refund(&receipt);
         let request = Request { does, slot: part.request.slot, limits };
         let (store, deadline) = (store.clone(), store.gather.deadline(GIVE_BACK_WITHIN));
         tokio::spawn(async move { store.ask(request, deadline).await.map(drop) });

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tidegate_store::Clock;
+use tokio::runtime::Handle;
 
 use super::RedisStore;
 use super::prefix::{Prefix, USUAL_PREFIX, prefix_of};
@@ -110,7 +111,8 @@ impl StoreBuilder {
             Some(_) => StoreBuilder::TEST_SLACK_MILLIS,
             None => SLACK_MILLIS,
         };
-        let gather = Gather::new(wire, Setup { judged_by: self.judged_by, slack_millis });
+        let (judged_by, runtime) = (self.judged_by, Handle::current());
+        let gather = Gather::new(wire, Setup { judged_by, slack_millis, runtime });
         let (gather, is_given) = (Arc::new(gather), self.prefix.is_some());
         let prefix = Prefix { text: prefix.into(), is_given };
         Ok(RedisStore { gather, prefix, deadline: self.deadline.into() })

@@ -5,6 +5,7 @@ mod batch;
 mod build;
 mod carry;
 mod factor;
+mod give_back;
 mod judged;
 mod nodes;
 mod prefix;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use tidegate_core::{Decision, Policy, Receipt, Span, Tick};
 
 pub use self::build::StoreBuilder;
+pub(crate) use self::give_back::Since;
 pub use self::judged::Judged;
 use self::prefix::Prefix;
 use crate::call::{Limit, Limits, Request};
@@ -161,8 +163,7 @@ impl RedisStore {
         receipt: Receipt,
     ) -> Result<(), StoreError> {
         let charge = FleetCharge { rule, key, cost: rule.worth(&receipt) };
-        let deadline = self.deadline();
-        self.change(Does::Refund { at: receipt.at() }, charge, deadline).await.map(drop)
+        self.change(Does::refund(&receipt), charge, self.deadline()).await.map(drop)
     }
 
     /// Makes a key fresh.

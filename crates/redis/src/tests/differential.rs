@@ -156,7 +156,7 @@ impl Trace {
                 if is_permit && rng.one_in(2) {
                     (Does::Renew { at }, cost.max(1))
                 } else {
-                    (Does::Refund { at }, cost)
+                    (Does::refund(&Receipt::new(at, cost)), cost)
                 }
             }
             _ => (Does::Decide, cost),
@@ -191,7 +191,7 @@ impl Trace {
         let Outcome::Decided { passed, mut found } = outcome else { panic!("{}", at()) };
         match step.request.does {
             Does::Reset => self.state = policy.fresh(),
-            Does::Refund { at } => {
+            Does::Refund { at, .. } => {
                 policy.refund(&mut self.state, now, Receipt::new(at, cost));
                 // What is as good as fresh is forgotten, even if the clock then goes back.
                 let place = &step.request.limits[0].place;

@@ -82,6 +82,16 @@ impl Flight {
         matches!(self.state, State::Done(_))
     }
 
+    /// Whether it may go to the servers that there are now. Only to be asked when a link is at
+    /// hand: a run begins before there is a link to it.
+    fn may_be_sent(&mut self, shared: &Shared) -> bool {
+        let is_fit = self.call.run.is_none_or(|run| run == shared.runs.now());
+        if !is_fit {
+            self.state = State::Done(Err(CallError::NotRun(Refusal::OtherRun)));
+        }
+        is_fit
+    }
+
     fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting(_))
     }
@@ -92,6 +102,9 @@ impl Flight {
 
     /// Sends a lone call, which is the way of a single decision, and waits until `deadline`.
     pub(super) async fn send(&mut self, shared: &Shared, link: &Link, deadline: Tick) {
+        if !self.may_be_sent(shared) {
+            return;
+        }
         self.state = State::Flying;
         let replies = link.pipe().send(self.call.command(), 1, deadline).await;
         let reply = replies.and_then(|mut replies| replies.pop().ok_or_else(too_few));
@@ -200,7 +213,11 @@ async fn wait(shared: &Shared, number: usize, flights: &mut [&mut Flight]) {
 }
 
 /// Sends all of them in one write. The caller bounds the time.
-async fn send(shared: &Shared, link: &Link, flights: &mut [&mut Flight]) {
+async fn send(shared: &Shared, link: &Link, flights: &mut Vec<&mut Flight>) {
+    flights.retain_mut(|flight| flight.may_be_sent(shared));
+    if flights.is_empty() {
+        return;
+    }
     let (bytes, commands) = write(flights);
     for flight in flights.iter_mut() {
         flight.state = State::Flying;

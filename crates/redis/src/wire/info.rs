@@ -16,6 +16,8 @@ pub(super) struct Info {
     pub(super) server: String,
     pub(super) role: String,
     pub(super) is_cluster: bool,
+    /// Another one after each start; empty where something in between hides it.
+    pub(super) run_id: String,
     is_loading: bool,
     is_too_old: bool,
     /// What is wrong with the eviction policy.
@@ -85,6 +87,7 @@ impl Info {
             server: format!("{name} {version}{bits}"),
             role: field("role").to_owned(),
             is_cluster: field("cluster_enabled") == "1",
+            run_id: field("run_id").to_owned(),
             is_loading: field("loading") == "1",
             is_too_old: is_narrow || (!is_valkey && is_older(version)),
             eviction: eviction(field("maxmemory_policy"), field("maxmemory")),

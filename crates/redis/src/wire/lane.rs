@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use super::info::Info;
 use super::link::{Link, Task};
 use super::refusal::Refusal;
+use super::run::Runs;
 use crate::error::ConnectError;
 use crate::health::NodeHealth;
 use crate::settings::Address;
@@ -27,6 +28,7 @@ pub(super) struct Lane {
     alarm: Option<Arc<Notify>>,
     keeper: OnceLock<Task>,
     ids: AtomicU64,
+    runs: Runs,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,7 @@ struct Record {
 }
 
 impl Lane {
-    pub(super) fn new(address: Address, alarm: Option<Arc<Notify>>) -> Lane {
+    pub(super) fn new(address: Address, alarm: Option<Arc<Notify>>, runs: Runs) -> Lane {
         let record = Record {
             address,
             info: Info::default(),
@@ -61,6 +63,7 @@ impl Lane {
             alarm,
             keeper: OnceLock::new(),
             ids: AtomicU64::new(0),
+            runs,
         }
     }
 
@@ -123,12 +126,19 @@ impl Lane {
             tracing::warn!(server = %address, "{warning}");
         }
         record.address = address;
+        let is_another = info.run_id.is_empty() || info.run_id != record.info.run_id;
         record.info = info;
         if record.complaint.take().is_some() {
             tracing::info!(server = %record.address, "connected");
         }
         drop(record);
-        self.link.send_replace(Some(link.clone()));
+        self.link.send_modify(|present| {
+            // Nobody has this link before, nor the old one after.
+            if is_another {
+                self.runs.begin();
+            }
+            *present = Some(link.clone());
+        });
         // It may have ended before it was here to be lost.
         if link.has_ended() {
             self.lose(link, Refusal::NotConnected("connection closed".into()));

@@ -20,6 +20,7 @@ mod link;
 mod pipe;
 mod refusal;
 mod reply;
+mod run;
 mod script;
 mod sentinel;
 mod shared;
@@ -40,6 +41,7 @@ use self::keeper::{Way, keep};
 use self::link::Task;
 pub(crate) use self::refusal::{CallError, Refusal};
 pub(crate) use self::reply::{Item, Items, Reply};
+pub(crate) use self::run::ServerRun;
 pub(crate) use self::script::{Script, ScriptCall, slot_of};
 use self::sentinel::Sentinels;
 pub(crate) use self::shared::LANES_MAX;
@@ -179,6 +181,11 @@ impl Wire {
     /// Gives up the lane's connection and looks for the primary anew.
     pub(crate) fn reconnect(&self, lane: usize) {
         self.shared.lane(lane).give_up("calls keep timing out");
+    }
+
+    /// The present run of all servers: to be noted before something is charged.
+    pub(crate) fn run_now(&self) -> ServerRun {
+        self.shared.runs.now()
     }
 
     pub(crate) fn is_cluster(&self) -> bool {

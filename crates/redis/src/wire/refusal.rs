@@ -38,6 +38,8 @@ pub(crate) enum Refusal {
     NoPermission(Arc<str>),
     /// The script itself failed: it did not finish, and may have written before.
     Script(Arc<str>),
+    /// What it is about was charged before the server was restarted, or another took its place.
+    OtherRun,
     /// Whatever else the server said.
     Other(Arc<str>),
 }
@@ -120,6 +122,10 @@ impl fmt::Display for Refusal {
                 write!(f, "the user may not run our scripts ({why}); extend its ACL")
             }
             Refusal::Script(why) => write!(f, "the script failed ({why}); please report this"),
+            Refusal::OtherRun => f.write_str(
+                "the server was restarted, or another took its place, since that was charged; \
+                 nothing is given back",
+            ),
             Refusal::Other(why) => write!(f, "the server refused the call ({why})"),
         }
     }

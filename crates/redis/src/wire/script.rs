@@ -4,6 +4,7 @@
 
 use arrayvec::ArrayVec;
 
+use super::run::ServerRun;
 use crate::flat::{Sink, decimal};
 
 /// A script and the name that servers know it by.
@@ -19,6 +20,8 @@ pub(crate) struct Script {
 pub(crate) struct ScriptCall {
     pub(super) script: &'static Script,
     pub(super) slot: u16,
+    /// It is sent in this run, or not at all.
+    pub(super) run: Option<ServerRun>,
     /// The command, behind room for the number of its parts.
     bytes: Vec<u8>,
     parts: u64,
@@ -43,9 +46,14 @@ impl ScriptCall {
         let mut written = Vec::with_capacity(ROOM + 192 + 12 * keys + bytes);
         written.resize(ROOM, 0);
         written.extend_from_slice(script.head.as_bytes());
-        let mut call = ScriptCall { script, slot, bytes: written, parts: 2 };
+        let mut call = ScriptCall { script, slot, run: None, bytes: written, parts: 2 };
         call.number(keys as u64);
         call
+    }
+
+    /// The same call, to be sent in no other run, if one is named.
+    pub(crate) fn only_in(self, run: Option<ServerRun>) -> ScriptCall {
+        ScriptCall { run, ..self }
     }
 
     /// The command, for once it is written.

@@ -9,6 +9,7 @@ use super::keeper::{Way, keep};
 use super::lane::Lane;
 use super::link::Link;
 use super::refusal::{Lost, Refusal};
+use super::run::Runs;
 use super::slots::Slots;
 use crate::settings::Address;
 
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     /// Told when the slot map seems to be out of date.
     pub(super) stale: Arc<Notify>,
     pub(super) way: Arc<Way>,
+    pub(super) runs: Runs,
 }
 
 impl Shared {
@@ -39,6 +41,7 @@ impl Shared {
             changes: watch::Sender::new(0),
             stale: Arc::new(Notify::new()),
             way: Arc::new(way),
+            runs: Runs::default(),
         }
     }
 
@@ -54,7 +57,7 @@ impl Shared {
 
     /// Puts the first lane into place, without a keeper: its first connection is being made.
     pub(super) fn first_lane(&self, address: Address) -> &Arc<Lane> {
-        self.lanes[0].get_or_init(|| Arc::new(Lane::new(address, None)))
+        self.lanes[0].get_or_init(|| Arc::new(Lane::new(address, None, self.runs.clone())))
     }
 
     pub(super) fn lane_of(&self, slot: u16) -> usize {
@@ -75,7 +78,7 @@ impl Shared {
         let free = self.lanes.iter().position(|lane| lane.get().is_none());
         let number = if let Some(free) = free {
             let alarm = Some(Arc::clone(&self.stale));
-            let lane = Arc::new(Lane::new(address.clone(), alarm));
+            let lane = Arc::new(Lane::new(address.clone(), alarm, self.runs.clone()));
             keep(&lane, &self.way);
             self.lanes[free].get_or_init(|| lane);
             free

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate_core::{Policy, Quota, Span, Verdict};
+use tidegate_core::{Kind, Policy, Quota, Span, Verdict};
 use tidegate_redis::{By, FleetLimiter};
 use tidegate_store::{Clock as _, SystemClock};
 use tidegate_testbed::Server;
 
-use crate::stand::{LONG, calls, key, permits, still, store};
+use crate::stand::{LONG, calls, key, permits, still, store, store_by};
 
 /// A cell in a tenth of a second.
 fn tenth() -> Quota {
@@ -55,13 +55,60 @@ async fn a_refusal_is_remembered_for_a_quarter_of_a_second_at_most() {
 async fn other_costs_and_other_keys_are_judged_by_themselves() {
     let quota = Quota::per_minute(60).burst(10);
     let (_server, limiter, _clock) = still(FleetLimiter::builder().each("client", quota)).await;
-    assert!(limiter.key("ada").cost(8).decide().await.verdict().passes());
+    assert!(limiter.key("ada").cost(10).decide().await.verdict().passes());
     assert!(!limiter.key("ada").cost(5).decide().await.verdict().passes());
-    let answer = limiter.key("ada").cost(3).decide().await;
-    assert_eq!(answer.by(), By::Remembered, "two are left, so that is certain");
-    let answer = limiter.key("ada").cost(2).decide().await;
-    assert_eq!((answer.by(), answer.verdict()), (By::Store, Verdict::Allow));
+    let answer = limiter.key("ada").cost(1).decide().await;
+    assert_eq!(answer.by(), By::Remembered, "nothing is left, so that is certain");
+    assert_eq!(answer.verdict(), Verdict::Deny { retry_after: Span::from_secs(1) });
     assert!(limiter.key("bob").cost(5).decide().await.verdict().passes());
+}
+
+/// What is left may be taken by anybody meanwhile, and then it is another number.
+#[tokio::test]
+async fn what_is_left_after_a_refusal_is_what_redis_says() {
+    for kind in [Kind::TokenBucket, Kind::Gcra, Kind::FixedWindow, Kind::SlidingWindow] {
+        let policy = Policy::new(kind, Quota::per_hour(4)).unwrap();
+        let builder = || FleetLimiter::builder().each("client", policy);
+        let (server, here, clock) = still(builder()).await;
+        let there = builder().store(store_by(&server.url(), &clock).await).unwrap();
+        // Above the limit, and within it.
+        for cost in [5, 4] {
+            for (left, charges) in [(3, &here), (2, &there), (1, &here), (0, &there)] {
+                let before = here.key("ada").cost(cost).decide().await;
+                let passes = before.verdict().passes();
+                assert_eq!(passes, cost == 4 && left == 3, "{kind:?}");
+                if passes {
+                    here.reset("ada").await.unwrap();
+                }
+                assert!(charges.decide("ada").await.verdict().passes());
+                let after = here.key("ada").cost(cost).decide().await;
+                let looked = there.key("ada").cost(cost).peek().await;
+                assert_eq!(after.decision(), looked.decision(), "{kind:?}, {left} left");
+                assert_eq!(after.decision().remaining, left, "{kind:?}");
+            }
+            here.reset("ada").await.unwrap();
+            // The other node may remember a refusal for as long.
+            clock.advance(Span::from_secs(1));
+        }
+    }
+}
+
+/// The limit that refuses has nothing left; of the other one, anybody may take something.
+#[tokio::test]
+async fn what_is_left_of_another_limit_is_what_redis_says() {
+    let builder = || {
+        let builder = FleetLimiter::builder().each("client", Quota::per_hour(1));
+        builder.all("everybody", Quota::per_hour(9))
+    };
+    let (server, here, clock) = still(builder()).await;
+    let there = builder().store(store_by(&server.url(), &clock).await).unwrap();
+    assert!(here.decide("ada").await.verdict().passes());
+    for (left, (client, charges)) in [(7, ("bob", &there)), (6, ("eve", &here))] {
+        assert!(!here.decide("ada").await.verdict().passes());
+        assert!(charges.decide(client).await.verdict().passes());
+        let told: Vec<u32> = here.decide("ada").await.each().map(|(_, it)| it.remaining).collect();
+        assert_eq!(told, [0, left], "after {client}");
+    }
 }
 
 #[tokio::test]

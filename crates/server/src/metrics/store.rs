@@ -50,6 +50,9 @@ fn write_written_off(text: &mut Text, store: &StoreStats) {
     let help = "Cells that were let through without Redis and that it is never told of.";
     text.family("tidegate_written_off_cells_total", Kind::Counter, help);
     text.value(&[], store.decisions.written_off);
+    let help = "Cells that were to be given back to Redis and perhaps never were.";
+    text.family("tidegate_not_returned_cells_total", Kind::Counter, help);
+    text.value(&[], store.decisions.not_returned);
 }
 
 fn write_redis(text: &mut Text, store: &StoreStats) {
