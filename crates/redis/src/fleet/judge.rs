@@ -51,8 +51,11 @@ impl Fleet {
         let parts: Parts<'_> = charges.iter().map(Part::new).collect();
         let store = &self.inner.store;
         let deadline = store.deadline();
-        self.repay(&parts, deadline).await;
-        match store.decide_all_by(&wanted(&parts), deadline).await {
+        let judged = match self.repay(&parts, deadline).await {
+            Ok(()) => store.decide_all_by(&wanted(&parts), deadline).await,
+            Err(error) => Err(error),
+        };
+        match judged {
             Ok(judged) => self.by_store(&parts, judged),
             Err(error) => self.without_store(&parts, &error, Does::Decide),
         }
@@ -79,7 +82,12 @@ impl Fleet {
             let parts: Parts<'_> = charges.iter().map(Part::new).collect();
             let store = &self.inner.store;
             let deadline = store.deadline();
-            self.repay(&parts, deadline).await;
+            if let Err(error) = self.repay(&parts, deadline).await {
+                let without =
+                    |part| self.without_store(slice::from_ref(part), &error, Does::Decide);
+                decided.extend(parts.iter().map(without));
+                continue;
+            }
             let flying: Vec<_> =
                 parts.iter().map(|part| store.send(&part.wanted(), deadline)).collect();
             for (part, flight) in parts.iter().zip(flying) {
