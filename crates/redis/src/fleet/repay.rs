@@ -19,7 +19,8 @@ use super::judge::Part;
 use crate::failure::StoreError;
 use crate::store::FleetCharge;
 
-/// The most keys that are repaid at a time; others are decided without Redis until it is their turn.
+/// The most keys that are repaid at a time; others are decided without Redis until it is their
+/// turn.
 const REPAYING_MAX: usize = 16_384;
 
 /// Which key of which rule, by its number.

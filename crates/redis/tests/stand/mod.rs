@@ -14,7 +14,7 @@ use tidegate_store::{Clock, ManualClock};
 use tidegate_testbed::{Reply, Server};
 
 /// Longer than any server of a test needs for anything.
-pub const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_mins(1);
 
 /// A store that judges by its server's clock, and that has time.
 pub async fn store(url: &str) -> RedisStore {
