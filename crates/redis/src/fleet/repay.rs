@@ -27,7 +27,7 @@ const REPAYING_MAX: usize = 16_384;
 type Owed = (u64, Key);
 
 /// The keys that are being repaid. Those who wait for one wait for its semaphore, which is closed
-/// when Redis has been told, and has a permit when it has not.
+/// when Redis has been told, or has said no; it has a permit when that is not known in time.
 #[derive(Debug, Default)]
 pub(super) struct Repaying {
     keys: Mutex<HashMap<Owed, Arc<Semaphore>>>,
@@ -57,10 +57,10 @@ impl Repaying {
         Turn::Ours(done)
     }
 
-    fn leave(&self, owed: &Owed, is_told: bool) {
+    fn leave(&self, owed: &Owed, is_over: bool) {
         let done = self.keys.lock().unwrap_or_else(PoisonError::into_inner).remove(owed);
         match done {
-            Some(done) if is_told => done.close(),
+            Some(done) if is_over => done.close(),
             Some(done) => done.add_permits(1),
             None => {}
         }
@@ -71,12 +71,12 @@ impl Repaying {
 struct Leaving {
     fleet: Fleet,
     owed: Owed,
-    is_told: bool,
+    is_over: bool,
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        self.fleet.inner.repaying.leave(&self.owed, self.is_told);
+        self.fleet.inner.repaying.leave(&self.owed, self.is_over);
     }
 }
 
@@ -92,8 +92,8 @@ impl Fleet {
             waits.extend(self.begin(part, deadline)?);
         }
         for done in waits {
-            let told = timeout(self.inner.store.left(deadline), done.acquire()).await;
-            if !matches!(told, Ok(Err(_))) {
+            let over = timeout(self.inner.store.left(deadline), done.acquire()).await;
+            if !matches!(over, Ok(Err(_))) {
                 return Err(not_told());
             }
         }
@@ -113,15 +113,18 @@ impl Fleet {
             Turn::Wait(done) => return Ok(Some(done)),
             Turn::Ours(done) => done,
         };
-        let mut leaving = Leaving { fleet: self.clone(), owed, is_told: false };
+        let mut leaving = Leaving { fleet: self.clone(), owed, is_over: false };
         let (present, fleet_key) = (Arc::clone(&part.present), *part.key);
         tokio::spawn(async move {
             let inner = &leaving.fleet.inner;
             let charge = FleetCharge { rule: &present.rule, key: &fleet_key, cost };
             let done = inner.store.repay_by(charge, deadline).await;
-            leaving.is_told = done.is_ok();
+            let is_refused = done.as_ref().is_err_and(StoreError::is_certain);
+            // A server that is full says no in time, and lets nothing pass either.
+            let is_in_time = !inner.store.left(deadline).is_zero();
+            leaving.is_over = done.is_ok() || (is_refused && is_in_time);
             // What may have been charged is not sent again.
-            if !done.is_err_and(|error| error.is_certain()) {
+            if !is_refused {
                 inner.owed.repaid(&present.owed, key, cost, leaving.fleet.now());
             }
         });

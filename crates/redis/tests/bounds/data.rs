@@ -81,6 +81,26 @@ async fn a_server_that_is_full_refuses_what_is_to_be_refused() {
     }
 }
 
+/// Also a key that owes what passed while there was no room: it cannot be charged, and is refused
+/// all the same.
+#[tokio::test]
+async fn a_server_that_is_full_refuses_a_key_that_owes() {
+    let server = Server::start().unwrap();
+    let mut nodes = Vec::new();
+    for _ in 0..2 {
+        let builder = builder().without_store(WithoutStore::Local { nodes: 2 });
+        nodes.push(builder.store(store(&server.url()).await).unwrap());
+    }
+    let [here, there] = &nodes[..] else { panic!("two nodes") };
+    assert_eq!(passed(there, LIMIT - 1).await, LIMIT - 1);
+    server.must(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    assert_eq!(here.decide("ada").await.by(), By::Local);
+    server.must(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+    assert_eq!(passed(there, 2).await, 1);
+    server.must(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    assert_eq!(passed(here, 20).await, 0);
+}
+
 /// Ahead: what the rate earns in that time, at most one burst, once. Back again: at most the quota
 /// of a window that had ended and been forgotten.
 #[tokio::test]
