@@ -280,7 +280,10 @@ async fn whoever_is_late_stays_late_though_its_reply_comes_before_it_looks() {
     let mut late = Box::pin(pipe.send(b"x", 1, soon));
     let mut context = Context::from_waker(Waker::noop());
     assert!(late.as_mut().poll(&mut context).is_pending());
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    // The driver has told it.
+    while pipe.with(|flow| flow.alarm()) != Tick::MAX {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     // Its time is over and the reply is there, but nobody has looked yet.
     far.write_all(b":1\r\n").await.unwrap();
     settle().await;
