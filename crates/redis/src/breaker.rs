@@ -184,6 +184,27 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_makes_the_next_pause_a_short_one() {
+        let mut breaker = Breaker::new();
+        let mut now = at(0);
+        for _ in 0..3 {
+            fail_three_times(&mut breaker, 0);
+            let mut pauses = Vec::new();
+            for _ in 0..4 {
+                let Permission::Refused { retry_after } = breaker.permit(now) else { panic!() };
+                pauses.push(retry_after.get() / 1_000);
+                now = now.after(retry_after);
+                assert_eq!(breaker.permit(now), Permission::Probe);
+                breaker.failed(now, now, 0);
+            }
+            assert_eq!(pauses, [50, 100, 200, 200]);
+            breaker.succeeded();
+            assert_eq!(breaker.permit(now), Permission::Ask);
+            now = at(0);
+        }
+    }
+
+    #[test]
     fn luck_spreads_returns_over_half_a_pause() {
         let pause = |luck| {
             let mut breaker = Breaker::new();

@@ -11,6 +11,9 @@ use crate::wire::ServerRun;
 pub(crate) enum Does {
     /// Takes what fits of what has passed elsewhere.
     Debit,
+    /// Takes what this node let through without Redis: of a line also what does not fit, as far as
+    /// a burst beyond it.
+    Repay,
     /// Judges, and charges what passes.
     Decide,
     /// Judges.
@@ -49,6 +52,7 @@ impl Does {
     fn letter(self) -> &'static [u8] {
         match self {
             Does::Debit => b"b",
+            Does::Repay => b"o",
             Does::Decide => b"d",
             Does::Peek => b"p",
             Does::Refund { .. } => b"r",
@@ -60,7 +64,7 @@ impl Does {
     fn at(self) -> Tick {
         match self {
             Does::Refund { at, .. } | Does::Renew { at } => at,
-            Does::Debit | Does::Decide | Does::Peek | Does::Reset => Tick::default(),
+            _ => Tick::default(),
         }
     }
 }

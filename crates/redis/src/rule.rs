@@ -51,9 +51,10 @@ impl Former {
             Shape::Calendar { .. } => return Tick::MAX,
             Shape::FixedWindow { per, .. } | Shape::Log { per, .. } => u128::from(per.get()),
             Shape::SlidingWindow { per, .. } => 2 * u128::from(per.get()),
-            // A cell more: a part of a quota may be in debt for less than that above its burst.
+            // What is repaid overdraws by a burst at most. A cell more: a part of a quota may be in
+            // debt for less than that above its burst.
             Shape::Line(grains) => {
-                let most = (u128::from(grains.burst()) + 1) * u128::from(grains.cell());
+                let most = (2 * u128::from(grains.burst()) + 1) * u128::from(grains.cell());
                 most.div_ceil(grains.tick().into())
             }
         };

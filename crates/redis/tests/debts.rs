@@ -6,11 +6,11 @@ mod stand;
 
 use std::time::Duration;
 
-use tidegate_core::Quota;
+use tidegate_core::{Policy, Quota, Span, Verdict};
 use tidegate_redis::{By, FleetLimiter, WithoutStore};
 use tidegate_testbed::Server;
 
-use self::stand::LONG;
+use self::stand::{LONG, teach_repaying};
 
 const LIMIT: u32 = 10;
 const KEYS_MAX: usize = 1_000;
@@ -87,4 +87,48 @@ async fn what_is_given_back_without_it_is_not_owed_to_it() {
     until_it_decides(&limiter).await;
     let answer = limiter.decide("ada").await;
     assert_eq!((answer.by(), answer.decision().remaining), (By::Store, LIMIT - 4 - 1));
+}
+
+/// Two nodes have a share of five each. The first that is back finds five cells left when it has
+/// repaid its own, and uses them up: what the other one owes is charged all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_there_is_no_room_for_overdraws_a_bucket() {
+    let server = Server::start().unwrap();
+    let mut nodes = Vec::new();
+    for _ in 0..2 {
+        let builder = FleetLimiter::builder().each("client", Quota::per_day(LIMIT));
+        let builder = builder.without_store(WithoutStore::Local { nodes: 2 });
+        nodes.push(builder.remember_refusals(false).connect(&server.url()).await.unwrap());
+    }
+    let policy = Policy::token_bucket(Quota::per_day(LIMIT)).unwrap();
+    teach_repaying(&nodes[0], policy).await;
+    server.pause();
+    for node in &nodes {
+        let mut passed = 0;
+        for _ in 0..10 {
+            let answer = node.decide("ada").await;
+            assert_eq!(answer.by(), By::Local);
+            passed += u32::from(answer.verdict().passes());
+        }
+        assert_eq!(passed, LIMIT / 2);
+    }
+    server.resume();
+    let mut retry_after = Span::ZERO;
+    for node in &nodes {
+        until_it_decides(node).await;
+        let asking = async {
+            loop {
+                let answer = node.decide("ada").await;
+                if let (By::Store, Verdict::Deny { retry_after }) = (answer.by(), answer.verdict())
+                {
+                    break retry_after;
+                }
+            }
+        };
+        retry_after = tokio::time::timeout(LONG, asking).await.unwrap();
+    }
+    // Were the bucket just empty, the next request would wait for one cell. What the second node
+    // sent before it left Redis alone, at most three calls, was charged before all else.
+    let cells = Duration::from(retry_after).as_secs_f64() / (86_400.0 / f64::from(LIMIT));
+    assert!((2.0..=1.0 + f64::from(LIMIT)).contains(&cells), "{cells} cells");
 }

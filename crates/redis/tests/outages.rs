@@ -12,14 +12,14 @@ use tidegate_testbed::{Proxy, Server, until};
 use tokio::sync::Mutex;
 
 use self::stand::load::{Allowed, Load, Log};
-use self::stand::{LONG, key};
+use self::stand::{LONG, key, teach_repaying};
 
-/// One at a time: they tell how long things take.
+/// One at a time: they count what comes of a server that does nothing else.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-const DEADLINE_MS: u64 = 20;
-/// What a machine of two cores, busy with servers and load, may be late by.
-const LATE_MS: u64 = 30;
+const DEADLINE: Duration = Duration::from_millis(20);
+/// How many ask at a time.
+const TASKS: usize = 4;
 
 /// How a server goes away.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,16 +40,10 @@ impl Seen {
     fn while_away(&self) -> Log {
         self.log.between(self.away.0, self.away.1)
     }
-
-    #[track_caller]
-    fn check_waits(&self) {
-        let (longest, p99) = self.log.waited_ms();
-        assert!(longest <= DEADLINE_MS + LATE_MS, "waited {longest} ms, p99 {p99} ms");
-    }
 }
 
 async fn limiter(url: &str, builder: FleetLimiterBuilder) -> FleetLimiter {
-    builder.deadline(Duration::from_millis(DEADLINE_MS)).connect(url).await.unwrap()
+    builder.deadline(DEADLINE).connect(url).await.unwrap()
 }
 
 fn fallbacks(limiter: &FleetLimiter) -> u64 {
@@ -59,7 +53,7 @@ fn fallbacks(limiter: &FleetLimiter) -> u64 {
 
 /// Takes the server away under load, until some hundred decisions were made without it.
 async fn outage(server: &mut Server, limiter: &FleetLimiter, goes: Goes, keys: &[&str]) -> Seen {
-    let load = Load::start(limiter, keys, 4);
+    let load = Load::start(limiter, keys, TASKS);
     until(LONG, "Redis decides", || 50 < limiter.counts().store).unwrap();
     match goes {
         Goes::Still => server.pause(),
@@ -105,7 +99,6 @@ async fn closed_lets_nothing_pass() {
         let tells =
             |verdict| matches!(verdict, Verdict::Deny { retry_after } if 0 < retry_after.get());
         assert!(away.0.iter().all(|entry| tells(entry.verdict)));
-        seen.check_waits();
     }
 }
 
@@ -126,7 +119,6 @@ async fn open_lets_everything_pass() {
         let by_redis = seen.log.only(|entry| entry.by == By::Store);
         let restarts = u64::from(goes == Goes::Down);
         assert_eq!(by_redis.excess(Allowed { burst: 10 * (1 + restarts), per_second: 100 }), 0);
-        seen.check_waits();
     }
 }
 
@@ -148,42 +140,33 @@ async fn local_lets_this_node_s_share_pass() {
             let excess = local.excess(Allowed { burst: 10, per_second: 50 });
             assert_eq!(excess, 0, "{goes:?} {key}");
         }
-        seen.check_waits();
     }
 }
 
-/// The only node, so its share is all of it. A key that is first asked for during the outage has
-/// its burst once, wherever it was counted.
+/// The only node, so its share is all of it, of a quota that earns nothing meanwhile. A key that is
+/// first asked for during the outage has its burst once, wherever it was counted, and however often
+/// calls are late on a busy machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_was_let_through_without_redis_is_charged_to_it_afterwards() {
     let _alone = ALONE.lock().await;
     let server = Server::start().unwrap();
-    let quota = Quota::per_second(10).burst(200);
-    let limiter = limiter(
-        &server.url(),
-        FleetLimiter::builder().each("client", quota).remember_refusals(false),
-    )
-    .await;
-    assert_eq!(limiter.decide("other").await.by(), By::Store);
-    // A server that knows the script executes what it was sent before it stood still; one that does
-    // not refuses it, and then what the first few calls carried is lost.
-    let rule = limiter.store().rule("client", Policy::token_bucket(quota).unwrap());
-    limiter.store().debit(&rule, &key("other"), 1).await.unwrap();
+    let quota = Quota::per_day(200);
+    let builder = FleetLimiter::builder().each("client", quota).remember_refusals(false);
+    let limiter = limiter(&server.url(), builder).await;
+    teach_repaying(&limiter, Policy::token_bucket(quota).unwrap()).await;
     server.pause();
-    let load = Load::start(&limiter, &["ada"], 4);
+    let load = Load::start(&limiter, &["ada"], TASKS);
     until(LONG, "much is decided without Redis", || 400 < limiter.counts().local).unwrap();
     server.resume();
     until(LONG, "Redis decides again", || 200 < limiter.counts().store).unwrap();
     let log = load.stop().await;
-    let (local, store) = (
-        log.only(|entry| entry.by == By::Local).admitted().count(),
-        log.only(|entry| entry.by == By::Store).admitted().count(),
-    );
+    let by = |by| log.only(|entry| entry.by == by).admitted().count();
+    let (local, store) = (by(By::Local), by(By::Store));
     println!("repaid: {local} local, {store} by Redis, {:?} ms", log.waited_ms());
-    assert!(200 <= local);
-    // The probe that finds Redis again is decided before anything is repaid.
-    let excess = log.excess(Allowed { burst: 200, per_second: 10 });
-    assert!(excess <= 1, "{excess}: {local} + {store}");
+    assert_eq!(local, 200);
+    // The probe that finds Redis again is decided before anything is repaid, and so is whoever asks
+    // at that very moment.
+    assert!(store <= TASKS as u64, "{store}");
 }
 
 /// A key that was asked for before, too: then Redis and this node have a burst each, and no more
@@ -193,15 +176,17 @@ async fn an_outage_costs_one_burst_at_most() {
     let _alone = ALONE.lock().await;
     for goes in [Goes::Still, Goes::Down] {
         let mut server = Server::start().unwrap();
-        let builder = FleetLimiter::builder().each("client", Quota::per_second(100).burst(20));
+        let builder = FleetLimiter::builder().each("client", Quota::per_day(20));
         let limiter = limiter(&server.url(), builder.remember_refusals(false)).await;
+        let policy = Policy::token_bucket(Quota::per_day(20)).unwrap();
+        teach_repaying(&limiter, policy).await;
         let seen = outage(&mut server, &limiter, goes, &["ada"]).await;
+        let passed = seen.log.admitted().count();
+        println!("whole {goes:?}: {passed} admitted");
+        // The one burst is Redis's, the other this node's. What was repaid when Redis was killed is
+        // lost with it, and the probe that finds it again comes before anything is repaid.
         let restarts = u64::from(goes == Goes::Down);
-        let once = seen.log.excess(Allowed { burst: 20, per_second: 100 });
-        println!("whole {goes:?}: {} admitted, {once} over one burst", seen.log.admitted().count());
-        // And one for the probe that finds Redis again, which comes before anything is repaid.
-        assert!(once <= 20 * (1 + restarts) + 1, "{once}");
-        seen.check_waits();
+        assert!(passed <= 20 * (2 + restarts) + restarts * TASKS as u64, "{passed}");
     }
 }
 
@@ -228,13 +213,8 @@ async fn only_probes_go_out_while_redis_is_away() {
     assert!(connections <= 10 + pauses, "{connections} connections in {away_ms} ms");
     server.resume();
     let before = limiter.counts();
-    until(LONG, "Redis decides again", || before.store + 500 < limiter.counts().store).unwrap();
-    let open = limiter.counts().open;
-    let store = limiter.counts().store;
-    until(LONG, "it stays so", || store + 500 < limiter.counts().store).unwrap();
-    assert_eq!(limiter.counts().open, open, "the breaker has closed");
-    let waited = load.stop().await.waited_ms();
-    assert!(waited.0 <= DEADLINE_MS + LATE_MS, "{waited:?}");
+    until(LONG, "Redis decides again", || before.store + 1_000 < limiter.counts().store).unwrap();
+    load.stop().await;
 }
 
 /// A server that stood still executes what it was sent before: once, if at all.
@@ -242,7 +222,8 @@ async fn only_probes_go_out_while_redis_is_away() {
 async fn late_calls_are_charged_once_at_most() {
     let _alone = ALONE.lock().await;
     let server = Server::start().unwrap();
-    let store = stand::store(&server.url()).await.within(Duration::from_millis(DEADLINE_MS));
+    let patient = stand::store(&server.url()).await;
+    let store = patient.within(DEADLINE);
     let rule = store.rule("client", Policy::token_bucket(Quota::per_day(100_000)).unwrap());
     let (mut passed, mut unknown, mut certain) = (0, 0, 0);
     for _ in 0..3 {
@@ -256,7 +237,12 @@ async fn late_calls_are_charged_once_at_most() {
         }
         server.resume();
         let asking = async {
-            while store.decide(&rule, &key("ada"), 1).await.map(|_| passed += 1).is_err() {
+            loop {
+                match store.decide(&rule, &key("ada"), 1).await {
+                    Ok(_) => break passed += 1,
+                    Err(StoreError::Unknown(_)) => unknown += 1,
+                    Err(_) => {}
+                }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
@@ -264,7 +250,7 @@ async fn late_calls_are_charged_once_at_most() {
     }
     let mut used = 0;
     for _ in 0..20 {
-        used = 100_000 - store.peek(&rule, &key("ada"), 0).await.unwrap().remaining;
+        used = 100_000 - patient.peek(&rule, &key("ada"), 0).await.unwrap().remaining;
     }
     println!("{used} used: {passed} passed, {unknown} unknown, {certain} not sent");
     assert!(0 < unknown && 0 < certain);
@@ -305,21 +291,46 @@ async fn coming_and_going_gives_no_fresh_share() {
     assert_eq!((local, store), (10, 10));
 }
 
-/// Three debts to repay, and then to decide: all within one deadline.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+/// Longer than a deadline, by the same timers: however late they are on a busy machine, a decision
+/// whose own timer was to fire long before has been made.
+async fn in_time(limiter: &FleetLimiter, deadline: Duration) -> By {
+    let late = async {
+        tokio::time::sleep(deadline * 3).await;
+        // Timers that are late fire together: whatever they have woken has many turns.
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        answer = limiter.decide("ada") => answer.by(),
+        () = late => panic!("a decision took more than its deadline of {deadline:?}"),
+    }
+}
+
+/// While Redis does not answer, and when there are three debts to repay before the decision: all
+/// that it takes has one deadline.
+#[tokio::test]
 async fn one_deadline_is_for_all_that_a_decision_takes() {
     let _alone = ALONE.lock().await;
     let server = Server::start().unwrap();
-    let builder = FleetLimiter::builder().each("a", Quota::per_second(1_000));
-    let builder = builder.each("b", Quota::per_second(1_000)).all("c", Quota::per_second(1_000));
-    let builder = builder.deadline(Duration::from_millis(100));
-    let limiter = builder.connect(&server.url()).await.unwrap();
-    let load = Load::start(&limiter, &["ada"], 4);
-    until(LONG, "Redis decides", || 50 < limiter.counts().store).unwrap();
-    server.pause();
-    until(LONG, "much is decided without Redis", || 200 < limiter.counts().local).unwrap();
-    server.resume();
-    let waited = load.stop().await.waited_ms();
-    println!("waited {waited:?} ms of 100");
-    assert!(waited.0 <= 100 + LATE_MS, "{waited:?}");
+    let quota = Quota::per_second(1_000);
+    let builder = FleetLimiter::builder().each("a", quota).each("b", quota).all("c", quota);
+    let limiter = limiter(&server.url(), builder).await;
+    let all_by = async |wanted: By| {
+        let asking = async {
+            let mut decided = 0;
+            while decided < 50 {
+                decided += u32::from(in_time(&limiter, DEADLINE).await == wanted);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(LONG, asking).await.unwrap();
+    };
+    for _ in 0..3 {
+        all_by(By::Store).await;
+        server.pause();
+        all_by(By::Local).await;
+        server.resume();
+    }
 }

@@ -52,9 +52,13 @@ impl Fleet {
         let parts: Parts<'_> = charges.iter().map(Part::new).collect();
         let store = &self.inner.store;
         let deadline = store.deadline();
-        self.repay(&parts, deadline).await;
+        let repaid = self.repay(&parts, deadline).await;
         let run = store.run_now();
-        match store.decide_all_by(&wanted(&parts), deadline).await {
+        let judged = match repaid {
+            Ok(()) => store.decide_all_by(&wanted(&parts), deadline).await,
+            Err(error) => Err(error),
+        };
+        match judged {
             Ok(judged) => self.by_store(&parts, run, judged),
             Err(error) => self.without_store(&parts, &error, Does::Decide),
         }
@@ -82,7 +86,12 @@ impl Fleet {
             let parts: Parts<'_> = charges.iter().map(Part::new).collect();
             let store = &self.inner.store;
             let deadline = store.deadline();
-            self.repay(&parts, deadline).await;
+            if let Err(error) = self.repay(&parts, deadline).await {
+                let without =
+                    |part| self.without_store(slice::from_ref(part), &error, Does::Decide);
+                decided.extend(parts.iter().map(without));
+                continue;
+            }
             let run = store.run_now();
             let flying: Vec<_> =
                 parts.iter().map(|part| store.send(&part.wanted(), deadline)).collect();

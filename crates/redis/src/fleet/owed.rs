@@ -48,8 +48,12 @@ impl Owed {
     /// The key of a part here, and how many cells it owes.
     pub(super) fn look(&self, part: &Part<'_>, now: Tick) -> Option<(Key, u32)> {
         let key = part.local_key(&self.store)?;
-        let look = self.store.peek(&part.present.owed, key, now, 0);
-        Some((key, look.limit.saturating_sub(look.remaining)))
+        Some((key, self.owes(&part.present.owed, key, now)))
+    }
+
+    fn owes(&self, rule: &Rule, key: Key, now: Tick) -> u32 {
+        let look = self.store.peek(rule, key, now, 0);
+        look.limit.saturating_sub(look.remaining)
     }
 
     /// Remembers that a key owes so many cells more.
@@ -66,6 +70,16 @@ impl Owed {
     /// Takes some of it back.
     pub(super) fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) {
         self.store.refund(rule, key, now, receipt);
+    }
+
+    /// Redis has been told of so many cells. What was let through while that was on its way is
+    /// still owed.
+    pub(super) fn repaid(&self, rule: &Rule, key: Key, cost: u32, now: Tick) {
+        let left = self.owes(rule, key, now).saturating_sub(cost);
+        self.clear(rule, key);
+        if 0 < left {
+            self.store.decide(rule, key, now, left);
+        }
     }
 
     /// A key owes nothing any more.

@@ -4,7 +4,7 @@
 -- ARGV  now, in ticks, or empty for the server's own clock
 --       slack: milliseconds that a state is kept for longer than it counts
 --       how many plans, and each in 11 fields: what to do (d decide, p peek, r refund, n renew,
---       x reset, b debit), shape, former keys, cost, and seven that the shape reads
+--       x reset, b debit, o repay), shape, former keys, cost, and seven that the shape reads
 --       the requests: how many alike, how many limits, and the plan of each limit
 -- reply now; then for each request how many of those alike passed, and for each of its limits the
 --       state that was found; of a renewal, the tick from which the permit counts now and its
@@ -109,7 +109,7 @@ local function change(does, chosen)
     if does == 'n' then
       said = renew(plan, name, value)
     elseif does ~= 'x' and 0 < plan.cost then
-      local act = does == 'r' and shape.refund or shape.debit
+      local act = does == 'r' and shape.refund or does == 'o' and shape.repay or shape.debit
       keep(name, act(plan, value, now))
     end
     say(said)

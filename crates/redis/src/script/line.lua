@@ -130,10 +130,9 @@ function line.decide(plan, value, now, count)
   return passed, written(plan, now, plus(plan, words, ticks, parts, passed))
 end
 
--- Takes what fits of one weight: for what has passed already, elsewhere.
-function line.debit(plan, value, now)
+-- Takes what fits of one weight below a bound.
+local function fill(plan, value, now, full_words, full_ticks, full_parts)
   local words, ticks, parts = base(now, read(plan, value))
-  local full_words, full_ticks, full_parts = full(plan, now)
   if no_later(full_words, full_ticks, full_parts, words, ticks, parts) then
     return written(plan, now, words, ticks, parts)
   end
@@ -142,6 +141,23 @@ function line.debit(plan, value, now)
     words, ticks, parts = full_words, full_ticks, full_parts
   end
   return written(plan, now, words, ticks, parts)
+end
+
+-- Takes what fits of one weight: for what has passed already, elsewhere.
+function line.debit(plan, value, now)
+  return fill(plan, value, now, full(plan, now))
+end
+
+-- The same for what a node let through without Redis: up to a burst more than there is. Under load
+-- there is never room when Redis is back, and what does not fit would have passed twice.
+function line.repay(plan, value, now)
+  local words, ticks, parts = full(plan, now)
+  parts = parts + plan.burst_parts
+  local left = parts % plan.paid
+  ticks = ticks + plan.burst_ticks + (parts - left) / plan.paid
+  parts = left
+  left = ticks % WORD
+  return fill(plan, value, now, words + plan.burst_words + (ticks - left) / WORD, left, parts)
 end
 
 -- Whether the line ends where the slot did that is given back: nobody stands behind it.

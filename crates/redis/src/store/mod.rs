@@ -191,6 +191,16 @@ impl RedisStore {
         self.change(Does::Debit, charge, deadline).await.map(drop)
     }
 
+    /// Charges what this node let through without Redis: of a bucket also what there is no room
+    /// for, so that it is overdrawn, by one burst at most.
+    pub(crate) async fn repay_by(
+        &self,
+        charge: FleetCharge<'_>,
+        deadline: Tick,
+    ) -> Result<(), StoreError> {
+        self.change(Does::Repay, charge, deadline).await.map(drop)
+    }
+
     /// How the connections are.
     pub fn health(&self) -> Health {
         self.gather.wire().health()

@@ -11,7 +11,7 @@ use crate::call::{self, Outcome, Run};
 use crate::wire::Reply;
 
 /// A day: states must outlive a test that runs in virtual time.
-const SLACK_MILLIS: u64 = 86_400_000;
+pub(super) const SLACK_MILLIS: u64 = 86_400_000;
 
 pub(super) struct Bench {
     pub(super) connection: Connection,
@@ -38,6 +38,19 @@ impl Bench {
             call::read(runs, &reply).unwrap_or_else(|_| panic!("not an answer: {reply:?}"));
         assert_eq!(at, now);
         outcomes
+    }
+
+    /// The server's clock, in milliseconds.
+    pub(super) fn millis(&mut self) -> u64 {
+        let (seconds, micros): (u64, u64) = redis::cmd("TIME").query(&mut self.connection).unwrap();
+        seconds * 1_000 + micros / 1_000
+    }
+
+    /// For how many milliseconds a key is still kept, if it is there.
+    pub(super) fn lives(&mut self, key: &[u8]) -> Option<u64> {
+        let left: i64 = redis::cmd("PTTL").arg(key).query(&mut self.connection).unwrap();
+        assert_ne!(left, -1, "a state is never kept for ever");
+        u64::try_from(left).ok()
     }
 
     pub(super) fn value(&mut self, key: &[u8]) -> Vec<u8> {

@@ -206,7 +206,7 @@ impl Trace {
                 assert_eq!(answers[0].decision, expected, "{}", at());
                 assert_eq!(passed == step.count, expected.verdict.passes(), "{}", at());
             }
-            Does::Debit | Does::Renew { .. } => unreachable!("not asked for"),
+            Does::Debit | Does::Repay | Does::Renew { .. } => unreachable!("not asked for"),
             Does::Decide => {
                 let mut model = self.state.clone();
                 for index in 0..step.count {

@@ -170,7 +170,8 @@ async fn a_permit_that_nobody_waits_for_any_more_comes_back() {
     let limiter = Arc::new(limiter.store(store(&proxy.url()).await).unwrap());
     drop(limiter.key("other").enter().await.unwrap());
     proxy.delay(Duration::from_millis(30));
-    for _ in 0..3 {
+    let mut gone = 0;
+    while gone < 3 {
         let sent = calls(&server);
         let asking = tokio::spawn({
             let limiter = Arc::clone(&limiter);
@@ -178,7 +179,8 @@ async fn a_permit_that_nobody_waits_for_any_more_comes_back() {
         });
         until(LONG, "it is under way", || sent < calls(&server)).unwrap();
         asking.abort();
-        assert!(asking.await.unwrap_err().is_cancelled());
+        // On a busy machine it may have had its answer by now.
+        gone += u32::from(asking.await.is_err_and(|error| error.is_cancelled()));
         let free = async || limiter.key("ada").peek().await.verdict().passes();
         tokio::time::timeout(LONG, async { while !free().await {} }).await.unwrap();
     }

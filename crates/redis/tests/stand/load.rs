@@ -40,12 +40,22 @@ pub struct Allowed {
 impl Load {
     /// So many tasks, each asking for all keys in turn, about once in a millisecond.
     pub fn start(limiter: &FleetLimiter, keys: &[&str], tasks: usize) -> Load {
-        let (stop, clock) = (Arc::new(AtomicBool::new(false)), Arc::new(SystemClock::new()));
+        Load::paced(limiter, keys, (tasks, PACE), Arc::new(SystemClock::new()))
+    }
+
+    /// The same by a clock that other logs have too, and as often as it says.
+    pub fn paced(
+        limiter: &FleetLimiter,
+        keys: &[&str],
+        (tasks, pace): (usize, Duration),
+        clock: Arc<SystemClock>,
+    ) -> Load {
+        let stop = Arc::new(AtomicBool::new(false));
         let keys: Vec<Arc<str>> = keys.iter().map(|key| Arc::from(*key)).collect();
         let task = |number: usize| {
             let (limiter, keys) = (limiter.clone(), keys.clone());
             let (stop, clock) = (Arc::clone(&stop), Arc::clone(&clock));
-            tokio::spawn(async move { work(&limiter, &keys, number, &stop, &clock).await })
+            tokio::spawn(async move { work(&limiter, &keys, (number, pace), &stop, &clock).await })
         };
         let tasks = (0..tasks).map(task).collect();
         Load { stop, clock, tasks }
@@ -70,7 +80,7 @@ impl Load {
 async fn work(
     limiter: &FleetLimiter,
     keys: &[Arc<str>],
-    number: usize,
+    (number, pace): (usize, Duration),
     stop: &AtomicBool,
     clock: &SystemClock,
 ) -> Log {
@@ -83,7 +93,7 @@ async fn work(
         let answer = limiter.decide(&*key).await;
         let (verdict, by) = (answer.verdict(), answer.by());
         log.0.push(Entry { asked, answered: clock.now(), key, verdict, by });
-        tokio::time::sleep(PACE).await;
+        tokio::time::sleep(pace).await;
     }
     log
 }

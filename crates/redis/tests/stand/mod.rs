@@ -14,7 +14,7 @@ use tidegate_store::{Clock, ManualClock};
 use tidegate_testbed::{Reply, Server};
 
 /// Longer than any server of a test needs for anything.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_mins(1);
 
 /// A store that judges by its server's clock, and that has time.
 pub async fn store(url: &str) -> RedisStore {
@@ -76,4 +76,12 @@ pub fn url_of<'a>(scheme: &str, servers: impl IntoIterator<Item = &'a Server>) -
     let hosts: Vec<String> =
         servers.into_iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
     format!("{scheme}://{}", hosts.join(","))
+}
+
+/// Has a server know the script by which nodes repay what they let through. One that does not know
+/// it refuses what it was sent before it stood still, and what that carried is lost.
+pub async fn teach_repaying(limiter: &FleetLimiter, policy: Policy) {
+    let store = limiter.store().within(LONG);
+    let rule = store.rule("taught", policy);
+    store.debit(&rule, &key("nobody"), 1).await.unwrap();
 }

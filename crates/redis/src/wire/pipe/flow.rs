@@ -173,6 +173,12 @@ impl Flow {
         self.output.capacity()
     }
 
+    /// Answers that nobody has fetched.
+    #[cfg(test)]
+    pub(super) fn unfetched(&self) -> usize {
+        self.answered.len()
+    }
+
     /// When the driver is to look at who is late.
     pub(super) fn alarm(&self) -> Tick {
         self.alarm

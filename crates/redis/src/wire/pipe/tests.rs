@@ -91,6 +91,34 @@ async fn who_goes_away_takes_nobody_else_s_reply() {
     }
 }
 
+/// However many go away, before their answer is there or after: none is kept for them.
+#[tokio::test]
+async fn answers_that_nobody_waits_for_are_not_kept() {
+    let (pipe, _drive, mut far) = connect(1 << 16);
+    for round in 0..100 {
+        let mut sent = Box::pin(pipe.send(b"x", 1, Tick::MAX));
+        let is_there = sent.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(!is_there);
+        let left_before = round % 2 == 0;
+        if left_before {
+            drop(sent);
+            far.write_all(b":1\r\n").await.unwrap();
+            settle().await;
+        } else {
+            far.write_all(b":1\r\n").await.unwrap();
+            settle().await;
+            assert_eq!(pipe.with(|flow| flow.unfetched()), 1);
+            drop(sent);
+        }
+        assert_eq!(pipe.with(|flow| flow.unfetched()), 0, "round {round}");
+    }
+    assert!(is(1)(&{
+        let last = send(&pipe, 1).await;
+        far.write_all(b":1\r\n").await.unwrap();
+        heard(last).await
+    }));
+}
+
 #[tokio::test]
 async fn a_stream_that_ends_in_the_middle_of_a_reply_ends_all_who_wait() {
     for come in [&b""[..], b":1", b":1\r\n", b":1\r\n*2\r\n:2\r\n", b"$9\r\nab"] {
@@ -252,7 +280,10 @@ async fn whoever_is_late_stays_late_though_its_reply_comes_before_it_looks() {
     let mut late = Box::pin(pipe.send(b"x", 1, soon));
     let mut context = Context::from_waker(Waker::noop());
     assert!(late.as_mut().poll(&mut context).is_pending());
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    // The driver has told it.
+    while pipe.with(|flow| flow.alarm()) != Tick::MAX {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     // Its time is over and the reply is there, but nobody has looked yet.
     far.write_all(b":1\r\n").await.unwrap();
     settle().await;

@@ -127,6 +127,24 @@ async fn a_server_that_says_a_password_again_is_not_quoted() -> Outcome {
     Ok(())
 }
 
+/// That scripts cannot be run there is an error of the start, not of the first decision.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_runs_no_scripts_will_not_do() -> Outcome {
+    let server = Server::builder().setting("rename-command", "EVAL \"\"").start()?;
+    let error = Wire::connect(&settings(&server.url())).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Unexpected { .. }), "{error:?}");
+    assert!(error.to_string().to_lowercase().contains("unknown command"), "{error}");
+    let server = Server::start()?;
+    server.must(&["ACL", "SETUSER", "calm", "on", ">pw", "~tg:*", "+@all", "-eval"])?;
+    let url = format!("redis://calm:pw@127.0.0.1:{}", server.port());
+    let error = Wire::connect(&settings(&url)).await.unwrap_err();
+    assert!(matches!(error, ConnectError::NoPermission { .. }), "{error:?}");
+    // What it is called by there is of no use to us: a user that may not say so will do.
+    server.must(&["ACL", "SETUSER", "calm", "+eval", "-client|setname"])?;
+    assert!(Wire::connect(&settings(&url)).await.is_ok());
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_needs_no_more_than_we_say() -> Outcome {
     let server = Server::start()?;
