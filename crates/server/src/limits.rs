@@ -38,6 +38,10 @@ pub(crate) const BACKLOG: u32 = 4_096;
 /// enough for nobody to notice.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
+/// Of so many connections that could not be accepted, one has a log line: with the pause after each,
+/// that is one in ten seconds.
+pub(crate) const ACCEPT_TOLD_EACH: u64 = 500;
+
 /// How long a connection on which nothing is asked may take to say goodbye when it is time to stop:
 /// a peer that is gone must not hold up those who wait for us.
 pub(crate) const FAREWELL_TIME: Duration = Duration::from_secs(1);
@@ -174,6 +178,17 @@ pub(crate) const NAMED_EACH_MAX: usize = 1_024;
 
 /// When to ask again where there is no room for another limit: some may have become fresh.
 pub(crate) const NAMED_RETRY_AFTER_SECS: u32 = 60;
+
+/// Frames of an HTTP/2 connection that ask nothing of us, but an answer or some thought: pings,
+/// settings, resets and frames that nobody knows. So many within [`CALM_TIME`], and [`CALM_EACH`]
+/// more for each frame of a request. Envoy and gRPC ping once for each frame of data at most, and
+/// may cancel all their streams at once.
+pub(crate) const CALM_FRAMES_MAX: u32 = 4_096;
+pub(crate) const CALM_EACH: u32 = 2;
+pub(crate) const CALM_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes that are still read of a peer which was told to be calm, so that it gets to hear it.
+pub(crate) const CALM_BYTES_MAX: usize = 1 << 20;
 
 /// How often a log line tells of callers that are refused: whoever guesses does not fill a disk.
 pub(crate) const REFUSALS_TOLD_EVERY_SECS: u64 = 1;

@@ -32,7 +32,7 @@ pub use self::tried::read_body;
 use crate::auth::Visitor;
 use crate::desk::Desk;
 use crate::limits;
-use crate::listen::{Busy, Door, Idle, Stream};
+use crate::listen::{Busy, Calm, Door, Idle, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::tls::Offer;
@@ -91,7 +91,7 @@ impl Door for HttpDoor {
             async move { door.respond(request, visitor).await }
         });
         let builder = self.builder();
-        let stream = TokioIo::new(Rewound::new(first, stream));
+        let stream = TokioIo::new(Calm::new(Rewound::new(first, stream)));
         let mut connection = pin!(builder.serve_connection(stream, service));
         // How a connection ends is its client's business: there is nobody to tell.
         tokio::select! {

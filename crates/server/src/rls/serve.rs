@@ -34,7 +34,7 @@ use crate::body::Unread;
 use crate::desk::Desk;
 use crate::http::TOKEN_HEADER;
 use crate::limits;
-use crate::listen::{Busy, Door, Idle, Stream};
+use crate::listen::{Busy, Calm, Door, Idle, Stream};
 use crate::metrics::{DoorName, Stranger};
 use crate::stop::Stop;
 use crate::tls::Offer;
@@ -202,7 +202,7 @@ impl Door for RlsDoor {
             let door = door.clone();
             async move { door.respond(request, visitor).await }
         });
-        let stream = TokioIo::new(Idle::new(stream, limits::RLS_IDLE_TIME));
+        let stream = TokioIo::new(Calm::new(Idle::new(stream, limits::RLS_IDLE_TIME)));
         let mut connection = pin!(builder().serve_connection(stream, service));
         // How a connection ends is its client's business: there is nobody to tell.
         tokio::select! {
