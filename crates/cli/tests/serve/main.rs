@@ -13,3 +13,4 @@ mod settings;
 mod snapshot;
 mod stand;
 mod stop;
+mod untaken;
