@@ -154,6 +154,11 @@ impl Place {
         timeout(room.time, taking).await.unwrap_or(false)
     }
 
+    /// Whether it has room for a long answer.
+    pub(crate) fn is_long(&self) -> bool {
+        0 < self.own
+    }
+
     /// The answer has so many bytes: what it does not need of the room for it is given back.
     pub(crate) fn fit(&mut self, bytes: usize) {
         let surplus = self.own.min(self.all).saturating_sub(bytes);
@@ -161,7 +166,8 @@ impl Place {
         self.room.all.add_permits(surplus);
         (self.own, self.all) = (self.own - surplus, self.all - surplus);
         // The first that is longer than all before: those after it wait for more.
-        let missing = bytes.saturating_sub(self.own).saturating_sub(limits::ANSWER_BYTES_FREE);
+        let has = self.own.max(self.all) + limits::ANSWER_BYTES_FREE;
+        let missing = bytes.saturating_sub(has);
         if 0 < missing && take(&self.room.all, missing) {
             self.all += missing;
         }
@@ -366,7 +372,15 @@ mod tests {
         // What is not needed is for others.
         one.fit(1_000);
         assert!(other.grow(LONG - 1_000).await);
-        drop((one, other, others, late));
+        // What is longer than was thought takes what it lacks, and once.
+        drop(others);
+        let (mut short, before) = (rooms.connection(NOW).nothing(), left(&rooms));
+        for _ in 0..3 {
+            short.fit(500 + limits::ANSWER_BYTES_FREE);
+        }
+        assert_eq!(left(&rooms), before - 500);
+        drop(short);
+        drop((one, other, late));
         assert_eq!(left(&rooms), limits::ROOM_BYTES_MAX);
         assert_eq!(room.own.available_permits(), LONG);
     }

@@ -176,7 +176,9 @@ impl Turn {
         if check::decide(desk, (usual.media_type, shown), usual.body, notes, to).await.is_err() {
             return false;
         }
-        self.place.fit(self.out.len() + self.body.len());
+        if self.place.is_long() {
+            self.place.fit(self.out.len() + self.body.len());
+        }
         let ended = desk.metrics.answered(DoorName::Http, begun, 1);
         desk.traces.end(traced, || {
             let name = route.span().unwrap_or_default().into();
