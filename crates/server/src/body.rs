@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
@@ -32,6 +34,13 @@ pub(crate) struct Bounded {
     bytes: usize,
 }
 
+/// A body that has come to its end, and the room that it takes.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) bytes: Bytes,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
 /// Why a body was not read to its end.
 #[derive(Debug)]
 pub(crate) enum Unread {
@@ -41,6 +50,8 @@ pub(crate) enum Unread {
     NoRoom,
     /// It did not come in time.
     Slow,
+    /// It has more bytes than are read.
+    TooLong,
 }
 
 impl Default for Budget {
@@ -57,6 +68,26 @@ impl Budget {
 }
 
 impl Bounded {
+    /// All of it, if it has at most so many bytes.
+    pub(crate) async fn whole(mut self, bytes_max: usize) -> Result<Whole, Unread> {
+        let (mut first, mut all) = (Bytes::new(), BytesMut::new());
+        while let Some(frame) = self.frame().await {
+            let Ok(piece) = frame?.into_data() else { continue };
+            if bytes_max < self.bytes {
+                return Err(Unread::TooLong);
+            }
+            // Nearly all come in one piece.
+            if first.is_empty() && all.is_empty() {
+                first = piece;
+            } else {
+                all.extend_from_slice(&std::mem::take(&mut first));
+                all.extend_from_slice(&piece);
+            }
+        }
+        let bytes = if all.is_empty() { first } else { all.freeze() };
+        Ok(Whole { bytes, _room: self.room.take() })
+    }
+
     /// Takes room for so many bytes more; whether there is any. Short bodies need none, so that
     /// long ones are in nobody's way but their own.
     fn grow(&mut self, more: usize) -> bool {
@@ -126,6 +157,7 @@ impl fmt::Display for Unread {
             Unread::BrokeOff(error) => write!(f, "the body ended too soon: {error}"),
             Unread::NoRoom => f.write_str("too many bodies are on their way: try again later"),
             Unread::Slow => f.write_str("the body did not come in time"),
+            Unread::TooLong => f.write_str("the body is too long"),
         }
     }
 }

@@ -15,6 +15,7 @@ mod listen;
 mod metrics;
 pub mod resp;
 pub mod rls;
+mod room;
 mod secret;
 mod server;
 mod settings;

@@ -8,8 +8,10 @@ use tidegate_gate::PlainLimit;
 
 // Connections, at every door.
 
-/// Connections to one door at a time: hostile ones can make each hold some 64 KiB, which is
-/// 1.3 GB together; quiet ones take a few KiB each. `tidegate serve` raises its own limit of open
+/// Connections to one door at a time: quiet ones take a few KiB each. Hostile ones can make each
+/// hold some 128 KiB, half of which is [`ROOM_BYTES_FREE`] and the rest buffers: that is 2.6 GB
+/// together. What they hold beyond that is bounded for all of them, by [`ROOM_BYTES_MAX`] and
+/// [`BODIES_BYTES_MAX`]. `tidegate serve` raises its own limit of open
 /// files, as far as the system lets it.
 pub(crate) const CONNECTIONS_MAX: usize = 20_000;
 
@@ -38,6 +40,10 @@ pub(crate) const BACKLOG: u32 = 4_096;
 /// enough for nobody to notice.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
+/// Of so many connections that could not be accepted, one has a log line: with the pause after
+/// each, that is one in ten seconds.
+pub(crate) const ACCEPT_TOLD_EACH: u64 = 500;
+
 /// How long a connection on which nothing is asked, or which was closed on our side, may be silent
 /// when it is time to stop: a peer that is gone must not hold up those who wait for us.
 pub(crate) const FAREWELL_TIME: Duration = Duration::from_secs(1);
@@ -62,6 +68,38 @@ pub(crate) const HTTP_HEAD_TIME: Duration = Duration::from_secs(30);
 
 /// For the body of a request, over HTTP and gRPC.
 pub(crate) const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// For a reply to be taken, over HTTP and gRPC, and for a request to wait until others were: then
+/// the connection is closed, or the request refused. It may be twice as long until that is noticed.
+pub(crate) const REPLY_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes of requests under way and replies that are not taken, for all connections that speak HTTP
+/// or gRPC: beyond those that each may have.
+pub(crate) const ROOM_BYTES_MAX: usize = 128 << 20;
+
+/// Of one connection, for which there is always room: five usual requests at a time.
+pub(crate) const ROOM_BYTES_FREE: usize = 64 << 10;
+
+/// Of one connection, for long answers: two of the longest, with all limits that judge together.
+pub(crate) const ROOM_BYTES_EACH_MAX: usize = 4 << 20;
+
+/// What a request takes until its reply is taken: its stream and task (as measured), the part of
+/// its body for which there is always room, and a short answer. Its head comes in addition.
+pub(crate) const REQUEST_BYTES: usize = (6 << 10) + BODY_BYTES_FREE + ANSWER_BYTES_FREE;
+
+/// Bytes of an answer for which no more room is taken than each request has.
+pub(crate) const ANSWER_BYTES_FREE: usize = 1 << 10;
+
+/// What the answer to one check takes, and to a byte of Envoy's request, until longer ones are
+/// known.
+pub(crate) const CHECK_BYTES_LEAST: usize = 512;
+pub(crate) const RLS_BYTES_LEAST: usize = 4;
+
+/// So with the page of metrics.
+pub(crate) const PAGE_BYTES_LEAST: usize = 64 << 10;
+
+/// Bytes of answers that one HTTP/1.1 connection gets before it has to take them.
+pub(crate) const HTTP_TURN_BYTES_MAX: usize = 16 << 10;
 
 /// Bytes of a body for which there is always room: far more than nearly all bodies have.
 pub(crate) const BODY_BYTES_FREE: usize = 4 << 10;
@@ -175,6 +213,17 @@ pub(crate) const NAMED_EACH_MAX: usize = 1_024;
 /// When to ask again where there is no room for another limit: some may have become fresh.
 pub(crate) const NAMED_RETRY_AFTER_SECS: u32 = 60;
 
+/// Frames of an HTTP/2 connection that ask nothing of us, but an answer or some thought: pings,
+/// settings, resets and frames that nobody knows. So many within [`CALM_TIME`], and [`CALM_EACH`]
+/// more for each frame of a request. Envoy and gRPC ping once for each frame of data at most, and
+/// may cancel all their streams at once.
+pub(crate) const CALM_FRAMES_MAX: u32 = 4_096;
+pub(crate) const CALM_EACH: u32 = 2;
+pub(crate) const CALM_TIME: Duration = Duration::from_secs(10);
+
+/// Bytes that are still read of a peer which was told to be calm, so that it gets to hear it.
+pub(crate) const CALM_BYTES_MAX: usize = 1 << 20;
+
 /// How often a log line tells of callers that are refused: whoever guesses does not fill a disk.
 pub(crate) const REFUSALS_TOLD_EVERY_SECS: u64 = 1;
 
@@ -213,6 +262,10 @@ pub(crate) const RLS_MESSAGE_BYTES_MAX: usize = HTTP_BODY_BYTES_MAX;
 
 /// Requests of one connection at a time: Envoy sends as many as are in flight on a worker.
 pub(crate) const RLS_STREAMS_MAX: u32 = 1_024;
+
+/// Calls of health and reflection that are open on one connection: some last, and their answers are
+/// long.
+pub(crate) const RLS_TALKS_MAX: usize = 16;
 
 /// Bytes of the headers of a request: gRPC's own, and tracing, of which a client may have written
 /// as much as Envoy takes.

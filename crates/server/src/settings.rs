@@ -62,6 +62,8 @@ pub struct Bounds {
     pub http_head_time: Duration,
     /// For the body of a request, over HTTP and gRPC.
     pub body_time: Duration,
+    /// For a reply to be taken, over HTTP and gRPC.
+    pub reply_time: Duration,
     /// How often a connection of the Redis protocol is looked at.
     pub resp_check_every: Duration,
 }
@@ -73,6 +75,7 @@ impl Default for Bounds {
             handshake_time: limits::HANDSHAKE_TIME,
             http_head_time: limits::HTTP_HEAD_TIME,
             body_time: limits::BODY_TIME,
+            reply_time: limits::REPLY_TIME,
             resp_check_every: limits::RESP_CHECK_EVERY,
         }
     }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod admin;
+mod calm;
 mod crash;
 mod fleet;
 mod hostile;
@@ -12,3 +13,4 @@ mod settings;
 mod snapshot;
 mod stand;
 mod stop;
+mod untaken;

@@ -19,6 +19,7 @@ use crate::body::Budget;
 use crate::caller::Caller;
 use crate::limits;
 use crate::metrics::Metrics;
+use crate::room::{Rooms, Sizes};
 use crate::settings::Bounds;
 use crate::trace::Traces;
 
@@ -43,6 +44,13 @@ pub(crate) struct Desk {
     pub(crate) bounds: Bounds,
     /// What bodies of requests take until they are read.
     pub(crate) bodies: Budget,
+    /// What requests under way and their replies take until they are taken.
+    pub(crate) rooms: Rooms,
+    /// How long the answer to a check gets, and to a byte of Envoy's request.
+    pub(crate) check_sizes: Sizes,
+    pub(crate) rls_sizes: Sizes,
+    /// And the page of metrics.
+    pub(crate) page_sizes: Sizes,
     /// By which keys of callers behind proxies are told apart.
     keys: RandomState,
     is_ready: AtomicBool,
@@ -71,6 +79,10 @@ impl Desk {
             policy,
             bounds,
             bodies,
+            rooms: Rooms::default(),
+            check_sizes: Sizes::at_least(limits::CHECK_BYTES_LEAST),
+            rls_sizes: Sizes::at_least(limits::RLS_BYTES_LEAST),
+            page_sizes: Sizes::at_least(limits::PAGE_BYTES_LEAST),
             keys,
             is_ready,
         }

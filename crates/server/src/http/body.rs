@@ -1,39 +1,29 @@
 //! Bodies of requests: whole, in time, and not too long.
 
-use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use serde::Deserialize;
 
 use super::field::Object;
 use super::reply::Problem;
-use crate::body::Unread;
+use crate::body::{Unread, Whole};
 use crate::desk::Desk;
 use crate::limits;
 
 /// The whole body.
-pub(super) async fn whole(desk: &Desk, body: Incoming) -> Result<Bytes, Problem> {
+pub(super) async fn whole(desk: &Desk, body: Incoming) -> Result<Whole, Problem> {
     // Who says beforehand that it is too long is told at once.
     if (limits::HTTP_BODY_BYTES_MAX as u64) < body.size_hint().lower() {
         return Err(too_long());
     }
     let bounded = desk.bodies.bound(body, desk.bounds.body_time);
-    let collected = Limited::new(bounded, limits::HTTP_BODY_BYTES_MAX).collect().await;
-    let error = match collected {
-        Ok(collected) => return Ok(collected.to_bytes()),
-        Err(error) => error,
-    };
-    if error.is::<LengthLimitError>() {
-        return Err(too_long());
-    }
-    let status = match error.downcast_ref() {
-        Some(Unread::NoRoom) => StatusCode::SERVICE_UNAVAILABLE,
-        Some(Unread::Slow) => StatusCode::REQUEST_TIMEOUT,
-        Some(Unread::BrokeOff(_)) | None => return Err(Problem::bad("the body ended too soon")),
-    };
-    Err(Problem::new(status, error.to_string()))
+    bounded.whole(limits::HTTP_BODY_BYTES_MAX).await.map_err(|unread| match unread {
+        Unread::NoRoom => Problem::new(StatusCode::SERVICE_UNAVAILABLE, unread.to_string()),
+        Unread::Slow => Problem::new(StatusCode::REQUEST_TIMEOUT, unread.to_string()),
+        Unread::BrokeOff(_) => Problem::bad("the body ended too soon"),
+        Unread::TooLong => too_long(),
+    })
 }
 
 fn too_long() -> Problem {

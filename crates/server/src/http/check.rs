@@ -19,6 +19,7 @@ use crate::desk::{Desk, Entry, HeldFor, Id};
 use crate::legible;
 use crate::limits;
 use crate::metrics::What;
+use crate::room::Place;
 use crate::trace::Notes;
 
 /// A request to be decided about.
@@ -139,22 +140,25 @@ pub(super) async fn check(
     (headers, shown): (&HeaderMap, Shown<'_>),
     body: &[u8],
     notes: &mut Notes<'_>,
+    place: &mut Place,
 ) -> Result<Reply, Problem> {
     let mut out = Vec::new();
-    decide(desk, (body::media_type(headers), shown), body, notes, &mut out).await?;
+    let said = (body::media_type(headers), shown);
+    decide(desk, said, body, notes, (&mut out, place)).await?;
+    out.shrink_to_fit();
     Ok(reply::with_type(out, "application/json"))
 }
 
-/// The same, written to `out`. A problem is known before anything is charged.
+/// The same, written to a place. A problem is known before anything is charged.
 pub(super) async fn decide(
     desk: &Desk,
     (media_type, shown): (Option<&[u8]>, Shown<'_>),
     body: &[u8],
     notes: &mut Notes<'_>,
-    out: &mut Vec<u8>,
+    to: (&mut Vec<u8>, &mut Place),
 ) -> Result<(), Problem> {
-    let text = legible::json(body);
-    let wanted = Wanted::read(media_type, &text, Call::Check)?;
+    let (text, (out, place)) = (legible::json(body), to);
+    let wanted = with_room(desk, media_type, &text, place).await?;
     each(desk, &wanted, notes, Gate::admit, Receipts::To(shown), out).await
 }
 
@@ -164,11 +168,13 @@ pub(super) async fn peek(
     headers: &HeaderMap,
     body: &[u8],
     notes: &mut Notes<'_>,
+    place: &mut Place,
 ) -> Result<Reply, Problem> {
     let text = legible::json(body);
-    let wanted = Wanted::read(body::media_type(headers), &text, Call::Check)?;
+    let wanted = with_room(desk, body::media_type(headers), &text, place).await?;
     let mut out = Vec::new();
     each(desk, &wanted, notes, Gate::peek, Receipts::None, &mut out).await?;
+    out.shrink_to_fit();
     Ok(reply::with_type(out, "application/json"))
 }
 
@@ -177,6 +183,27 @@ pub(super) async fn peek(
 enum Receipts<'a> {
     To(Shown<'a>),
     None,
+}
+
+/// Reads what is to be checked, and takes room for the answers.
+async fn with_room<'a>(
+    desk: &Desk,
+    media_type: Option<&[u8]>,
+    text: &'a str,
+    place: &mut Place,
+) -> Result<Wanted<'a>, Problem> {
+    let wanted = Wanted::read(media_type, text, Call::Check)?;
+    let bytes = desk.check_sizes.of(wanted.all()?.len());
+    if place.grow_at_once(bytes) {
+        return Ok(wanted);
+    }
+    // What was read takes many times the bytes of the body: it is not kept meanwhile.
+    drop(wanted);
+    if place.grow(bytes).await {
+        Wanted::read(media_type, text, Call::Check)
+    } else {
+        Err(reply::no_room())
+    }
 }
 
 /// Asks about each request of a body, one after the other.
@@ -189,6 +216,7 @@ async fn each(
     out: &mut Vec<u8>,
 ) -> Result<(), Problem> {
     let (all, is_batch) = (wanted.all()?, wanted.checks.is_some());
+    let before = out.len();
     out.reserve(json::ANSWER_BYTES);
     if is_batch {
         out.extend_from_slice(b"{\"answers\":[");
@@ -210,6 +238,7 @@ async fn each(
     if is_batch {
         out.extend_from_slice(b"]}");
     }
+    desk.check_sizes.learn(all.len(), out.len() - before);
     Ok(())
 }
 

@@ -32,7 +32,7 @@ pub use self::tried::read_body;
 use crate::auth::Visitor;
 use crate::desk::Desk;
 use crate::limits;
-use crate::listen::{Busy, Door, Idle, Stream};
+use crate::listen::{Busy, Calm, Door, Idle, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::tls::Offer;
@@ -61,8 +61,8 @@ impl HttpDoor {
         let mut builder = Builder::new(TokioExecutor::new());
         builder
             .http1()
-            // Answers are short: one piece costs the system less than two.
-            .writev(false)
+            // Bodies are not copied: so they are counted until they are taken.
+            .writev(true)
             .timer(TokioTimer::new())
             .header_read_timeout(self.desk.bounds.http_head_time)
             .max_buf_size(limits::HTTP_HEAD_BYTES_MAX)
@@ -83,24 +83,31 @@ impl Door for HttpDoor {
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
         let mut stream = Idle::new(stream, self.desk.bounds.http_head_time);
-        let Some(first) = quick::serve(self, &mut stream, visitor, &stop).await else { return };
+        let room = self.desk.rooms.connection(self.desk.bounds.reply_time);
+        let first = quick::serve(self, &mut stream, visitor, &stop, &room).await;
+        let Some(first) = first else { return };
         stream.set_patience(limits::HTTP_IDLE_TIME);
         let (door, busy) = (self.clone(), Busy::default());
-        let home = stream.lend(&busy);
+        let (home, here) = (stream.lend(&busy), Arc::clone(&room));
         let service = busy.counting(move |request| {
-            let door = door.clone();
-            async move { door.respond(request, visitor).await }
+            let (door, room) = (door.clone(), Arc::clone(&here));
+            // In a box, which is gone while the reply waits to be taken.
+            async move { Box::pin(door.respond(request, visitor, &room)).await }
         });
         let builder = self.builder();
-        let stream = TokioIo::new(Rewound::new(first, stream));
+        let stream = TokioIo::new(Calm::new(Rewound::new(first, stream)));
         {
             let mut connection = pin!(builder.serve_connection(stream, service));
             // How a connection ends is its client's business: there is nobody to tell.
             tokio::select! {
                 _ = connection.as_mut() => return,
+                () = room.late() => return,
                 () = stop.asked() => connection.as_mut().graceful_shutdown(),
             }
-            busy.finish(connection).await;
+            tokio::select! {
+                () = busy.finish(connection) => {}
+                () = room.late() => return,
+            }
         }
         home.farewell().await;
     }

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use jiff::Timestamp;
@@ -23,6 +24,7 @@ use crate::auth::{Shown, Visitor};
 use crate::limits;
 use crate::listen::{self, Stream};
 use crate::metrics::DoorName;
+use crate::room::{Place, Room};
 use crate::stop::Stop;
 use crate::trace::{Ending, Outcome};
 
@@ -33,10 +35,11 @@ pub(super) async fn serve<S: Stream>(
     stream: &mut S,
     visitor: Visitor,
     stop: &Stop,
+    room: &Arc<Room>,
 ) -> Option<Vec<u8>> {
     let mut asked = stop.clone();
     let mut stopped = pin!(asked.asked());
-    let (mut input, mut turn) = (Vec::new(), Turn::default());
+    let (mut input, mut turn) = (Vec::new(), Turn::in_room(room));
     loop {
         let heard = poll_fn(|context| {
             if let Poll::Ready(more) = listen::poll_more(stream, context, &mut input) {
@@ -58,7 +61,7 @@ pub(super) async fn serve<S: Stream>(
         while !input.is_empty() {
             let (used, ahead) =
                 unless_it_ends(stream, turn.answer(door, &input, visitor, stop)).await?;
-            turn.send(stream).await.ok()?;
+            timeout(door.desk.bounds.reply_time, turn.send(stream)).await.ok()?.ok()?;
             input.drain(..used);
             input.extend(ahead);
             if used == 0 && !is_completed(door, stream, &mut input, stop).await? {
@@ -122,15 +125,22 @@ enum Heard {
 }
 
 /// Answers on their way out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Turn {
     out: Vec<u8>,
     body: Vec<u8>,
     date: Date,
+    /// Long answers have theirs here. The others are no more than a turn is.
+    place: Place,
 }
 
 impl Turn {
-    /// Answers all usual requests that `input` begins with; how many bytes they are.
+    fn in_room(room: &Arc<Room>) -> Turn {
+        Turn { out: Vec::new(), body: Vec::new(), date: Date::default(), place: room.nothing() }
+    }
+
+    /// Answers usual requests that `input` begins with, as many as a turn has; how many bytes they
+    /// are.
     async fn answer(
         &mut self,
         door: &HttpDoor,
@@ -141,6 +151,7 @@ impl Turn {
         let mut used = 0;
         // The last answer before a stop says that it is the last, which others know how to.
         while used < input.len()
+            && self.out.len() < limits::HTTP_TURN_BYTES_MAX
             && !stop.is_asked()
             && let Seen::Usual(usual) = usual::look(&input[used..])
             && self.answer_one(door, &usual, visitor).await
@@ -161,9 +172,12 @@ impl Turn {
         let begun = desk.metrics.begun();
         let mut traced = desk.traces.begin_by(begun, usual.traceparent);
         self.body.clear();
-        let (notes, out) = (&mut traced.notes(), &mut self.body);
-        if check::decide(desk, (usual.media_type, shown), usual.body, notes, out).await.is_err() {
+        let (notes, to) = (&mut traced.notes(), (&mut self.body, &mut self.place));
+        if check::decide(desk, (usual.media_type, shown), usual.body, notes, to).await.is_err() {
             return false;
+        }
+        if self.place.is_long() {
+            self.place.fit(self.out.len() + self.body.len());
         }
         let ended = desk.metrics.answered(DoorName::Http, begun, 1);
         desk.traces.end(traced, || {
@@ -180,6 +194,7 @@ impl Turn {
             stream.flush().await?;
             self.out.clear();
         }
+        self.place.clear();
         Ok(())
     }
 

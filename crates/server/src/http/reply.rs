@@ -60,6 +60,12 @@ impl Problem {
     }
 }
 
+/// A request that is not decided, since nobody takes the answers to those before it.
+pub(super) fn no_room() -> Problem {
+    let wrong = "too many answers wait to be read: nothing was charged, try again later";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, wrong)
+}
+
 /// A value as JSON.
 pub(super) fn json(value: &impl Serialize) -> Reply {
     match serde_json::to_vec(value) {

@@ -1,14 +1,19 @@
 //! Which request is for what, and who may ask it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Body as _, Incoming};
 
 use super::reply::{self, Problem, Reply};
 use super::{HttpDoor, body, check, forward, host, load, operate, page, permit};
 use crate::auth::{Role, Shown, Visitor, bearer};
+use crate::desk::Desk;
 use crate::metrics::{DoorName, Stranger};
+use crate::room::{Kept, Place, Room, head_bytes};
 use crate::trace::{Ending, Outcome, Traced};
 
 /// Everything that can be asked for.
@@ -131,19 +136,38 @@ impl Route {
 }
 
 impl HttpDoor {
-    /// Answers a request.
-    pub(super) async fn respond(&self, request: Request<Incoming>, visitor: Visitor) -> Reply {
+    /// Answers a request on a connection that has so much room.
+    pub(super) async fn respond(
+        &self,
+        request: Request<Incoming>,
+        visitor: Visitor,
+        room: &Arc<Room>,
+    ) -> Response<Kept<Full<Bytes>>> {
+        let Some(mut place) = room.begin(head_bytes(request.headers())) else {
+            // Without a body, which would take room as well.
+            let mut refusal = Response::new(Kept::without_place(Full::default()));
+            *refusal.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            return refusal;
+        };
         let is_json = request.uri().path() == "/json";
-        match self.answer(request, visitor).await {
+        let reply = match self.answer(request, visitor, &mut place).await {
             Ok(reply) => reply,
             Err(problem) if is_json && problem.is_too_much() => {
                 json_reply(crate::rls::json_too_long())
             }
             Err(problem) => problem.into_reply(),
-        }
+        };
+        let bytes = reply.body().size_hint().lower();
+        place.fit(usize::try_from(bytes).unwrap_or(usize::MAX));
+        reply.map(|body| Kept::new(body, place))
     }
 
-    async fn answer(&self, request: Request<Incoming>, visitor: Visitor) -> Result<Reply, Problem> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        visitor: Visitor,
+        place: &mut Place,
+    ) -> Result<Reply, Problem> {
         let (head, body) = request.into_parts();
         let route = Route::find(&head.method, head.uri.path())?;
         host::check(&head)?;
@@ -164,8 +188,13 @@ impl HttpDoor {
             self.desk.metrics.refused(DoorName::Http, visitor.peer, why);
         })?;
         let desk = &*self.desk;
-        let body =
-            if route.is_forwarded() { Bytes::new() } else { body::whole(desk, body).await? };
+        let whole;
+        let body = if route.is_forwarded() {
+            &Bytes::new()
+        } else {
+            whole = body::whole(desk, body).await?;
+            &whole.bytes
+        };
         let begun = desk.metrics.begun();
         let headers = &head.headers;
         let mut traced = match route.span() {
@@ -174,22 +203,22 @@ impl HttpDoor {
         };
         let notes = &mut traced.notes();
         let reply = match route {
-            Route::Check => check::check(desk, (headers, shown), &body, notes).await,
-            Route::Peek => check::peek(desk, headers, &body, notes).await,
-            Route::Acquire => permit::acquire(desk, (headers, shown), &body, notes).await,
-            Route::Renew => permit::renew(&self.desk, headers, &body).await,
-            Route::Release => permit::release(desk, headers, &body).await,
-            Route::Refund => permit::refund(desk, headers, &body).await,
+            Route::Check => check::check(desk, (headers, shown), body, notes, place).await,
+            Route::Peek => check::peek(desk, headers, body, notes, place).await,
+            Route::Acquire => permit::acquire(desk, (headers, shown), body, notes).await,
+            Route::Renew => permit::renew(&self.desk, headers, body).await,
+            Route::Release => permit::release(desk, headers, body).await,
+            Route::Refund => permit::refund(desk, headers, body).await,
             Route::ForwardAuth => forward::forwarded(desk, &head, visitor, notes).await,
             Route::AuthRequest => forward::original(desk, &head, visitor, notes).await,
-            Route::Reset => check::reset(desk, headers, &body).await,
+            Route::Reset => check::reset(desk, headers, body).await,
             Route::Reload => operate::reload(&self.desk, headers).await,
             Route::Clock => Ok(operate::clock(desk)),
-            Route::ClockAdvance => operate::advance(desk, headers, &body),
+            Route::ClockAdvance => operate::advance(desk, headers, body),
             Route::Load => Ok(load::look(desk)),
-            Route::LoadPush => load::push(desk, headers, &body),
-            Route::Json => self.json(headers, body).await,
-            Route::Metrics => Ok(operate::metrics(desk)),
+            Route::LoadPush => load::push(desk, headers, body),
+            Route::Json => self.json(headers, body.clone(), place).await,
+            Route::Metrics => metrics(desk, place).await,
             Route::Health => Ok(operate::health()),
             Route::Ready => operate::ready(desk),
             Route::OpenApi => Ok(operate::open_api()),
@@ -228,14 +257,35 @@ impl HttpDoor {
         }
     }
 
-    async fn json(&self, headers: &HeaderMap, body: Bytes) -> Result<Reply, Problem> {
+    async fn json(
+        &self,
+        headers: &HeaderMap,
+        body: Bytes,
+        place: &mut Place,
+    ) -> Result<Reply, Problem> {
         let Some(json) = &self.json else {
             let wrong = "this server was started without Envoy's rate limit service";
             return Err(Problem::new(StatusCode::NOT_FOUND, wrong));
         };
         body::is_json(body::media_type(headers))?;
-        Ok(json_reply(json(body).await))
+        let (desk, units) = (&self.desk, body.len());
+        if !place.grow(desk.rls_sizes.of(units)).await {
+            return Err(reply::no_room());
+        }
+        let (status, answer) = json(body).await;
+        desk.rls_sizes.learn(units, answer.len());
+        Ok(json_reply((status, answer)))
     }
+}
+
+/// The page is long, and how long is known only once it is written.
+async fn metrics(desk: &Desk, place: &mut Place) -> Result<Reply, Problem> {
+    if !place.grow(desk.page_sizes.of(1)).await {
+        return Err(reply::no_room());
+    }
+    let page = operate::metrics(desk);
+    desk.page_sizes.learn(1, usize::try_from(page.body().size_hint().lower()).unwrap_or_default());
+    Ok(page)
 }
 
 fn json_reply((status, body): (StatusCode, Vec<u8>)) -> Reply {

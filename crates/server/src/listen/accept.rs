@@ -29,6 +29,7 @@ pub(crate) async fn accept<D: Door>(
     let Listening { listener, tls, bounds, trusts } = listening;
     let shakes = Arc::new(Shakes::new(trusts, bounds.handshake_time));
     let tasks = JoinSet::new();
+    let mut failures = 0_u64;
     let mut room = Room { door, tls, bounds, stop: stop.clone(), tasks, shakes };
     loop {
         tokio::select! {
@@ -39,7 +40,10 @@ pub(crate) async fn accept<D: Door>(
                 Ok((stream, peer)) => room.welcome(stream, peer),
                 // Mostly that there are no descriptors left; those that wait are kept waiting.
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    if failures.is_multiple_of(limits::ACCEPT_TOLD_EACH) {
+                        tracing::warn!(%error, failures, "a connection could not be accepted");
+                    }
+                    failures += 1;
                     sleep(limits::ACCEPT_PAUSE).await;
                 }
             },

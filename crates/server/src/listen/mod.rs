@@ -4,6 +4,7 @@
 
 mod accept;
 mod busy;
+mod calm;
 mod idle;
 mod local;
 mod shakes;
@@ -28,6 +29,7 @@ use crate::tls::{Offer, Tls};
 
 pub(crate) use self::accept::accept;
 pub(crate) use self::busy::Busy;
+pub(crate) use self::calm::Calm;
 pub(crate) use self::idle::Idle;
 pub(crate) use self::local::{Local, administer};
 pub(crate) use self::shakes::Trusts;

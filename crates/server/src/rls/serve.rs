@@ -34,8 +34,9 @@ use crate::body::Unread;
 use crate::desk::Desk;
 use crate::http::TOKEN_HEADER;
 use crate::limits;
-use crate::listen::{Busy, Door, Idle, Stream};
+use crate::listen::{Busy, Calm, Door, Idle, Stream};
 use crate::metrics::{DoorName, Stranger};
+use crate::room::{Kept, Place, Room, head_bytes};
 use crate::stop::Stop;
 use crate::tls::Offer;
 use crate::trace::{Ending, Noted, Outcome};
@@ -81,39 +82,45 @@ impl RlsDoor {
         }
     }
 
-    async fn respond(&self, request: Request<Incoming>, visitor: Visitor) -> Response<Body> {
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        visitor: Visitor,
+        room: &Arc<Room>,
+    ) -> Response<Kept<Body>> {
         let path = request.uri().path();
         let own = path.strip_prefix('/').and_then(|path| path.strip_prefix(SERVICE_NAME));
         let is_limits = own.is_some_and(|rest| rest.starts_with('/'));
         if !path.starts_with(HEALTH) && !self.lets_in(&request, visitor) {
             let message =
                 "send the metadata `authorization: Bearer TOKEN`, or `x-tidegate-token: TOKEN`";
-            return Status::unauthenticated(message).into_http();
+            return Status::unauthenticated(message).into_http().map(Kept::without_place);
         }
-        let (bodies, time) = (&self.desk.bodies, self.desk.bounds.body_time);
         if is_limits {
-            return self
-                .limit(request.map(|body| bodies.bound(body, time).map_err(|it| told(&it))))
-                .await;
+            return match room.begin(head_bytes(request.headers())) {
+                Some(place) => self.limit(request, place).await,
+                None => refused().map(Kept::without_place),
+            };
         }
         // Reflection is a talk, not one message.
-        let talk = limits::RLS_IDLE_TIME;
-        never_fails(
-            self.others.clone().call(request.map(|body| Body::new(bodies.bound(body, talk)))).await,
-        )
+        let Some(talk) = room.talk() else {
+            let message = "too many calls of health and reflection are open on this connection";
+            return Status::resource_exhausted(message).into_http().map(Kept::without_place);
+        };
+        let bodies = &self.desk.bodies;
+        let request = request.map(|body| Body::new(bodies.bound(body, limits::RLS_IDLE_TIME)));
+        never_fails(self.others.clone().call(request).await).map(|body| Kept::talk(body, talk))
     }
 
-    async fn limit<B>(&self, mut request: Request<B>) -> Response<Body>
-    where
-        B: http_body::Body<Data = Bytes, Error = Status> + Send + 'static,
-    {
+    async fn limit(&self, request: Request<Incoming>, mut place: Place) -> Response<Kept<Body>> {
         let desk = &*self.desk;
         let begun = desk.metrics.begun();
-        let mut traced = desk.traces.begin_of(begun, request.headers());
+        let (mut head, body) = request.into_parts();
+        let mut traced = desk.traces.begin_of(begun, &head.headers);
         if traced.is_on() {
-            request.extensions_mut().insert(Noted::default());
+            head.extensions.insert(Noted::default());
         }
-        let mut response = never_fails(self.limits.clone().call(request).await);
+        let (mut response, units) = self.ask(head, body, &mut place).await;
         if Status::from_header_map(response.headers()).is_some_and(|it| it.code() == TOO_LONG) {
             response = refused();
         }
@@ -126,7 +133,33 @@ impl RlsDoor {
             let code = Status::from_header_map(response.headers()).map_or(0, |it| it.code().into());
             Ending { name: SPAN.into(), begun, ended, outcome: Outcome::Grpc { code } }
         });
-        response
+        let (head, body) = response.into_parts();
+        match Kept::read(body, place, |bytes| desk.rls_sizes.learn(units, bytes)).await {
+            Ok(body) => Response::from_parts(head, body),
+            Err(status) => status.into_http().map(Kept::without_place),
+        }
+    }
+
+    /// Reads a message whole, and has it answered once there is room for the answer; and how many
+    /// bytes it has.
+    async fn ask(
+        &self,
+        head: http::request::Parts,
+        body: Incoming,
+        place: &mut Place,
+    ) -> (Response<Body>, usize) {
+        let desk = &*self.desk;
+        let bounded = desk.bodies.bound(body, desk.bounds.body_time);
+        let whole = match bounded.whole(FRAMED_BYTES + limits::RLS_MESSAGE_BYTES_MAX).await {
+            Ok(whole) => whole,
+            Err(unread) => return (told(&unread).into_http(), 0),
+        };
+        let units = whole.bytes.len();
+        if !place.grow(desk.rls_sizes.of(units)).await {
+            return (refused(), units);
+        }
+        let request = Request::from_parts(head, Full::new(whole.bytes.clone()));
+        (never_fails(self.limits.clone().call(request).await), units)
     }
 
     fn lets_in(&self, request: &Request<Incoming>, visitor: Visitor) -> bool {
@@ -145,10 +178,13 @@ impl RlsDoor {
 /// Why a message was not read, as tonic passes it on.
 fn told(unread: &Unread) -> Status {
     match unread {
-        Unread::NoRoom => Status::new(TOO_LONG, unread.to_string()),
+        Unread::NoRoom | Unread::TooLong => Status::new(TOO_LONG, unread.to_string()),
         Unread::BrokeOff(_) | Unread::Slow => Status::internal(unread.to_string()),
     }
 }
+
+/// What stands before a message: whether it is compressed, and its length.
+const FRAMED_BYTES: usize = 5;
 
 /// What tonic says of a message that is too long. Nothing of ours says that.
 const TOO_LONG: Code = Code::OutOfRange;
@@ -198,22 +234,30 @@ impl Door for RlsDoor {
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
         let (door, busy) = (self.clone(), Busy::default());
+        let room = self.desk.rooms.connection(self.desk.bounds.reply_time);
+        let here = Arc::clone(&room);
         let service = busy.counting(move |request| {
-            let door = door.clone();
-            async move { door.respond(request, visitor).await }
+            let (door, room) = (door.clone(), Arc::clone(&here));
+            // In a box, which is gone while the reply waits to be taken.
+            async move { Box::pin(door.respond(request, visitor, &room)).await }
         });
         let mut stream = Idle::new(stream, limits::RLS_IDLE_TIME);
         let home = stream.lend(&busy);
         {
-            let mut connection = pin!(builder().serve_connection(TokioIo::new(stream), service));
+            let stream = TokioIo::new(Calm::new(stream));
+            let mut connection = pin!(builder().serve_connection(stream, service));
             // How a connection ends is its client's business: there is nobody to tell.
             tokio::select! {
                 _ = connection.as_mut() => return,
+                () = room.late() => return,
                 () = stop.asked() => {}
                 () = tokio::time::sleep(age()) => {}
             }
             connection.as_mut().graceful_shutdown();
-            let _ = tokio::time::timeout(limits::RLS_GRACE, busy.finish(connection)).await;
+            tokio::select! {
+                _ = tokio::time::timeout(limits::RLS_GRACE, busy.finish(connection)) => {}
+                () = room.late() => return,
+            }
         }
         let _ = tokio::time::timeout(limits::RLS_GRACE, home.farewell()).await;
     }

@@ -23,6 +23,7 @@ fn impatient(settings: &mut Settings) {
         handshake_time: SHORT,
         http_head_time: SHORT,
         body_time: SHORT,
+        reply_time: SHORT,
         resp_check_every: SHORT / 2,
         ..Bounds::default()
     };
@@ -111,6 +112,28 @@ fn a_slow_message_is_given_up_and_the_connection_goes_on() {
     assert_eq!(grpc.answer(stream).unwrap(), b"");
     let message = Asked::any(&mut Rng::new(1)).descriptor().encode_to_vec();
     assert!(grpc.call(METHOD, &message).is_ok());
+}
+
+#[test]
+fn who_takes_no_reply_is_let_go() {
+    let world = World::with(POLICY, impatient);
+    let message = Asked::any(&mut Rng::new(1)).descriptor().encode_to_vec();
+    let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let framed = [&[0][..], &length, &message].concat();
+    for (door, path, media_type, body) in [
+        (world.at.http, "/v1/check", "application/json", &b"{}"[..]),
+        (world.at.grpc, METHOD, "application/grpc", &framed),
+    ] {
+        let fields = [("content-type", media_type), ("te", "trailers")];
+        let mut stream = connected(door.unwrap());
+        // A window of zero: no byte of a body may be sent to it.
+        let window = Frame::bytes(Frame::SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
+        let head = Frame::bytes(Frame::HEADERS, Frame::END_HEADERS, 1, &Frame::post(path, &fields));
+        let body = Frame::bytes(Frame::DATA, Frame::END_STREAM, 1, body);
+        stream.write_all(&[Frame::PREFACE, &window, &head, &body].concat()).unwrap();
+        until(SOON, "it is let go", || is_closed(&mut stream)).unwrap();
+        others_are_served(&world);
+    }
 }
 
 #[test]
