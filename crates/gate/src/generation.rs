@@ -104,7 +104,7 @@ pub(crate) enum Present<'g> {
 impl fmt::Debug for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, rules) = (self.rules.name(), self.rules.rules().len());
-        f.debug_struct("Policy").field("name", &name).field("rules", &rules).finish()
+        f.debug_struct("Policy").field("name", &name).field("rules", &rules).finish_non_exhaustive()
     }
 }
 

@@ -376,7 +376,7 @@ fn gates_and_admissions_are_shown_on_one_line() {
     let (gate, _clock) = gate(&format!("name: shop\nrules:{rules}"));
     assert_eq!(
         format!("{gate:?}"),
-        r#"Gate { policy: Policy { name: Some("shop"), rules: 3000 }, .. }"#
+        r#"Gate { policy: Policy { name: Some("shop"), rules: 3000, .. }, .. }"#
     );
     let shown = format!("{:?}", gate.decide(&to("GET /7", "ada")));
     assert!(shown.len() < 2_000 && !shown.contains('\n'), "{shown}");
