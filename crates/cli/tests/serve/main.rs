@@ -3,6 +3,7 @@
 
 mod admin;
 mod crash;
+mod files;
 mod fleet;
 mod hostile;
 mod http2;

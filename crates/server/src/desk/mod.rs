@@ -4,6 +4,7 @@ mod held;
 mod id;
 mod named;
 mod ration;
+mod turns;
 
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::net::IpAddr;
@@ -26,6 +27,7 @@ pub(crate) use self::held::{Entry, Held, HeldFor};
 pub(crate) use self::id::Id;
 pub(crate) use self::named::{NamedLimit, NamedLimits, NoLimit};
 pub(crate) use self::ration::NoRoom;
+pub(crate) use self::turns::Turns;
 
 /// What all doors ask.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ pub(crate) struct Desk {
     pub(crate) bounds: Bounds,
     /// What bodies of requests take until they are read.
     pub(crate) bodies: Budget,
+    pub(crate) turns: Turns,
     /// By which keys of callers behind proxies are told apart.
     keys: RandomState,
     is_ready: AtomicBool,
@@ -71,6 +74,7 @@ impl Desk {
             policy,
             bounds,
             bodies,
+            turns: Turns::default(),
             keys,
             is_ready,
         }

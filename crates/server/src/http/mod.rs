@@ -81,11 +81,12 @@ impl HttpDoor {
 impl Door for HttpDoor {
     const OFFER: Offer = Offer::Http;
 
-    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
+    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop, busy: &Busy) {
         let mut stream = Idle::new(stream, self.desk.bounds.http_head_time);
-        let Some(first) = quick::serve(self, &mut stream, visitor, &stop).await else { return };
+        let first = quick::serve(self, &mut stream, visitor, &stop, busy).await;
+        let Some(first) = first else { return };
         stream.set_patience(limits::HTTP_IDLE_TIME);
-        let (door, busy) = (self.clone(), Busy::default());
+        let door = self.clone();
         let service = busy.counting(move |request| {
             let door = door.clone();
             async move { door.respond(request, visitor).await }

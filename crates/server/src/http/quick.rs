@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 use tidegate_core::Tick;
 use tokio::io::AsyncWriteExt as _;
+use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
 use super::route::Route;
@@ -21,7 +22,7 @@ use super::usual::{self, Seen, Usual};
 use super::{HttpDoor, check};
 use crate::auth::{Shown, Visitor};
 use crate::limits;
-use crate::listen::{self, Stream};
+use crate::listen::{self, Busy, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::trace::{Ending, Outcome};
@@ -33,15 +34,18 @@ pub(super) async fn serve<S: Stream>(
     stream: &mut S,
     visitor: Visitor,
     stop: &Stop,
+    busy: &Busy,
 ) -> Option<Vec<u8>> {
     let mut asked = stop.clone();
     let mut stopped = pin!(asked.asked());
     let (mut input, mut turn) = (Vec::new(), Turn::default());
+    let mut has_rested = true;
     loop {
         let heard = poll_fn(|context| {
             if let Poll::Ready(more) = listen::poll_more(stream, context, &mut input) {
                 return Poll::Ready(if more { Heard::More } else { Heard::End });
             }
+            has_rested = true;
             // Who is silent holds little memory.
             for buffer in [&mut input, &mut turn.out, &mut turn.body] {
                 if limits::HTTP_QUIET_BYTES_MAX < buffer.capacity() {
@@ -55,23 +59,30 @@ pub(super) async fn serve<S: Stream>(
             Heard::End => return None,
             Heard::Stop => return Some(input),
         }
+        let _answering = busy.begin()?;
         while !input.is_empty() {
-            let (used, ahead) =
-                unless_it_ends(stream, turn.answer(door, &input, visitor, stop)).await?;
+            // Who goes on without a pause does so when others have had their turn.
+            let rested = std::mem::take(&mut has_rested);
+            let slice = if rested { None } else { door.desk.turns.next().await };
+            let answers = turn.answer(door, &input, visitor, stop);
+            let (used, ahead) = unless_it_ends(stream, slice, answers).await?;
             turn.send(stream).await.ok()?;
             input.drain(..used);
             input.extend(ahead);
             if used == 0 && !is_completed(door, stream, &mut input, stop).await? {
                 return Some(input);
             }
+            has_rested |= used == 0;
         }
     }
 }
 
 /// Waits for answers, and hears meanwhile whether the connection ends: then nobody waits for them,
-/// and what they wait for is for others. What was read ahead comes with them.
+/// and what they wait for is for others. So is its turn, as soon as it has to wait. What was read
+/// ahead comes with them.
 async fn unless_it_ends<S: Stream, T>(
     stream: &mut S,
+    mut slice: Option<SemaphorePermit<'_>>,
     answers: impl Future<Output = T>,
 ) -> Option<(T, Vec<u8>)> {
     let (mut answers, mut ahead) = (pin!(answers), Vec::new());
@@ -79,6 +90,7 @@ async fn unless_it_ends<S: Stream, T>(
         if let Poll::Ready(done) = answers.as_mut().poll(context) {
             return Poll::Ready(Some((done, std::mem::take(&mut ahead))));
         }
+        slice = None;
         while ahead.len() < limits::HTTP_QUIET_BYTES_MAX {
             match listen::poll_more(stream, context, &mut ahead) {
                 Poll::Ready(true) => {}
@@ -130,7 +142,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// Answers all usual requests that `input` begins with; how many bytes they are.
+    /// Answers usual requests that `input` begins with, until others have their turn; how many
+    /// bytes they are.
     async fn answer(
         &mut self,
         door: &HttpDoor,
@@ -141,6 +154,7 @@ impl Turn {
         let mut used = 0;
         // The last answer before a stop says that it is the last, which others know how to.
         while used < input.len()
+            && self.out.len() < limits::HTTP_TURN_BYTES_MAX
             && !stop.is_asked()
             && let Seen::Usual(usual) = usual::look(&input[used..])
             && self.answer_one(door, &usual, visitor).await

@@ -196,8 +196,8 @@ fn reflection() -> Routes {
 impl Door for RlsDoor {
     const OFFER: Offer = Offer::Http2;
 
-    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
-        let (door, busy) = (self.clone(), Busy::default());
+    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop, busy: &Busy) {
+        let door = self.clone();
         let service = busy.counting(move |request| {
             let door = door.clone();
             async move { door.respond(request, visitor).await }
