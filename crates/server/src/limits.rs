@@ -11,9 +11,27 @@ use tidegate_gate::PlainLimit;
 /// Connections to one door at a time: quiet ones take a few KiB each. Hostile ones can make each
 /// hold some 128 KiB, half of which is [`ROOM_BYTES_FREE`] and the rest buffers: that is 2.6 GB
 /// together. What they hold beyond that is bounded for all of them, by [`ROOM_BYTES_MAX`] and
-/// [`BODIES_BYTES_MAX`]. `tidegate serve` raises its own limit of open
-/// files, as far as the system lets it.
+/// [`BODIES_BYTES_MAX`]. `tidegate serve` raises its own limit of open files, as far as the system
+/// lets it; where that is not enough for all doors, each has its share.
 pub(crate) const CONNECTIONS_MAX: usize = 20_000;
+
+/// One address may have one part in so many of a door's connections: half, so that one machine
+/// never fills a door, and the only application of a small server is not in its own way. A proxy
+/// that is configured as such has no bound of its own.
+pub(crate) const CONNECTIONS_EACH_PART: usize = 2;
+
+/// How many connections are looked at to find an idle one for a newcomer: a tenth of a millisecond,
+/// lest a door full of busy ones spends its time searching.
+pub(crate) const CONNECTIONS_LOOKED_AT_MAX: usize = 256;
+
+/// How often all that is ready runs before an idle connection has to leave: those that were closed
+/// in a storm end at their next turn, after the system was asked for news.
+pub(crate) const ROUNDS_BEFORE_ROOM_IS_MADE: usize = 16;
+
+/// Open files that no door may take: 64 of administrators, one for each node of Redis, and a dozen
+/// each for snapshots, policies, certificates, the collector, events and listening. Of a limit that
+/// is very low, it is half.
+pub(crate) const OWN_FILES: usize = 256;
 
 /// Connections to the administrators' socket at a time: who can open it is trusted, and a script
 /// that forgets to close them is not.
@@ -32,6 +50,11 @@ pub(crate) const HANDSHAKES_WAITING_EACH_MAX: usize = 256;
 
 /// For a TLS handshake: five round trips to the other end of the world.
 pub(crate) const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+
+/// Bytes that the system keeps of what is sent on a connection until the other end takes it. It
+/// would keep megabytes: answers that are computed for somebody who does not read them. So much
+/// fills a line of 20 Mbit/s to the other end of the world.
+pub(crate) const SEND_BUFFER_BYTES: u32 = 128 << 10;
 
 /// Connections that the system keeps for us while we are busy.
 pub(crate) const BACKLOG: u32 = 4_096;
@@ -98,9 +121,6 @@ pub(crate) const RLS_BYTES_LEAST: usize = 4;
 /// So with the page of metrics.
 pub(crate) const PAGE_BYTES_LEAST: usize = 64 << 10;
 
-/// Bytes of answers that one HTTP/1.1 connection gets before it has to take them.
-pub(crate) const HTTP_TURN_BYTES_MAX: usize = 16 << 10;
-
 /// Bytes of a body for which there is always room: far more than nearly all bodies have.
 pub(crate) const BODY_BYTES_FREE: usize = 4 << 10;
 
@@ -126,6 +146,10 @@ pub(crate) const HTTP_HEADERS_MAX: usize = 100;
 
 /// Bytes of a request's body: a batch of the most checks, each with ten headers.
 pub(crate) const HTTP_BODY_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of answers after which a pipeline of HTTP/1.1 waits until its client has taken them and
+/// others have had their turn: some ten checks.
+pub(crate) const HTTP_TURN_BYTES_MAX: usize = 4 << 10;
 
 /// Streams that are open on one HTTP/2 connection at a time.
 pub(crate) const HTTP2_STREAMS_MAX: u32 = 200;
@@ -155,18 +179,23 @@ pub(crate) const RESP_PASSED_BYTES_MAX: usize = 512 << 20;
 /// Bytes of one inline command: a line that a person types.
 pub(crate) const RESP_INLINE_BYTES_MAX: usize = 4 << 10;
 
-/// Bytes taken from a connection at once: a pipeline of 64 commands is a third of that.
-pub(crate) const READ_BYTES_MAX: usize = 16 << 10;
+/// Bytes taken from a connection at once: a pipeline of 64 commands is two thirds of that, and a
+/// connection that takes no replies holds no more of what it sent.
+pub(crate) const READ_BYTES_MAX: usize = 8 << 10;
 
-/// Commands that one connection gets answered before others have their turn.
-pub(crate) const RESP_TURN_COMMANDS_MAX: usize = 512;
+/// Commands that one connection gets answered before others have their turn: twice a long pipeline,
+/// in some fifty microseconds.
+pub(crate) const RESP_TURN_COMMANDS_MAX: usize = 128;
+
+/// Of these, checks by the policy: each may look at every rule, and takes as long as ten others.
+pub(crate) const RESP_TURN_CHECKS_MAX: usize = 16;
 
 /// Commands of one connection that wait for the store at the same time.
 pub(crate) const RESP_TURN_WAITING_MAX: usize = 64;
 
 /// Bytes of replies that are kept before they have to be taken: what goes on after that is
 /// read only when the client reads.
-pub(crate) const RESP_REPLY_BYTES_MAX: usize = 64 << 10;
+pub(crate) const RESP_REPLY_BYTES_MAX: usize = 16 << 10;
 
 /// How long a client may take to read what it asked for.
 pub(crate) const RESP_WRITE_DEADLINE: Duration = Duration::from_secs(10);

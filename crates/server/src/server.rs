@@ -72,6 +72,7 @@ impl Server {
             Gate::can_save(&snapshot.path).map_err(ServeError::Snapshot)?;
         }
         warn_of_open_secrets(&settings);
+        settings.bounds.connections_max = connections_max(&settings);
         let tls = settings.tls.take().map(Tls::new).transpose().map_err(ServeError::Tls)?;
         let bind = |address: Option<SocketAddr>| address.map(listen::bind).transpose();
         let local = settings.admin.as_deref().map(Local::bind);
@@ -143,6 +144,21 @@ impl Server {
             (true, true) => Ended::Cleanly,
         })
     }
+}
+
+/// How many connections each door may have; said, if the system allows fewer than we would.
+fn connections_max(settings: &Settings) -> usize {
+    let connections = settings.connections_max();
+    if connections < settings.bounds.connections_max {
+        let files = settings.open_files_max.unwrap_or_default();
+        let wanted = settings.bounds.connections_max;
+        tracing::warn!(
+            "this process may have {files} open files: each door takes {connections} connections \
+             at a time, where it would take {wanted}; raise the hard limit of open files \
+             (`ulimit -Hn`, `LimitNOFILE=`)"
+        );
+    }
+    connections
 }
 
 /// Warns of secrets that others on this machine may read.

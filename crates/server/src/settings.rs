@@ -45,6 +45,9 @@ pub struct Settings {
     pub drain_delay: Duration,
     /// How long what is under way may take when it is time to stop.
     pub drain: Duration,
+    /// How many files the system lets this process have open; nothing, if that is no bound. Doors
+    /// share what is not for the server's own.
+    pub open_files_max: Option<u64>,
     /// What tests make tighter.
     #[doc(hidden)]
     pub bounds: Bounds,
@@ -66,6 +69,19 @@ pub struct Bounds {
     pub reply_time: Duration,
     /// How often a connection of the Redis protocol is looked at.
     pub resp_check_every: Duration,
+}
+
+impl Settings {
+    /// How many connections each door may have: its share of the open files.
+    pub(crate) fn connections_max(&self) -> usize {
+        let max = self.bounds.connections_max;
+        let Some(files) = self.open_files_max else { return max };
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        let doors = [self.http, self.grpc, self.resp].iter().flatten().count().max(1);
+        // One that is accepted while another makes room for it is a file more at each door.
+        let share = (files - limits::OWN_FILES.min(files / 2)) / doors;
+        max.min(share.saturating_sub(1).max(1))
+    }
 }
 
 impl Default for Bounds {
@@ -99,7 +115,32 @@ impl Default for Settings {
             traces: None,
             drain_delay: Duration::ZERO,
             drain: Duration::from_secs(10),
+            open_files_max: None,
             bounds: Bounds::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(open_files_max: Option<u64>, doors: usize, expected: usize) {
+        let door = |number: usize| (number < doors).then(|| ([127, 0, 0, 1], 0).into());
+        let [http, grpc, resp] = [door(0), door(1), door(2)];
+        let settings = Settings { http, grpc, resp, open_files_max, ..Settings::default() };
+        assert_eq!(settings.connections_max(), expected);
+    }
+
+    #[test]
+    fn every_door_has_its_share_of_the_open_files() {
+        check(None, 3, 20_000);
+        check(Some(1 << 20), 3, 20_000);
+        check(Some(20_000), 3, (20_000 - 256) / 3 - 1);
+        check(Some(20_000), 1, 20_000 - 256 - 1);
+        check(Some(1_024), 3, (1_024 - 256) / 3 - 1);
+        check(Some(64), 3, 32 / 3 - 1);
+        check(Some(0), 3, 1);
     }
 }

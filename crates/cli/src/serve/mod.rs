@@ -47,9 +47,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     for name in &unread.unknown {
         tracing::warn!(name, "no setting reads this variable: see `tidegate serve --help`");
     }
-    raise_open_files();
+    let open_files_max = raise_open_files();
     let runtime = runtime(args.threads).context("no threads can be had")?;
-    let ended = runtime.block_on(serve(&args));
+    let ended = runtime.block_on(serve(&args, open_files_max));
     // What had to be cut off does not hold us back.
     runtime.shutdown_background();
     Ok(match ended? {
@@ -88,14 +88,16 @@ fn store_url(path: &Path) -> Result<String> {
     }
 }
 
-/// Raises how many connections the system lets us have, as far as we may. Most systems begin with a
-/// thousand, for programs of another time.
-fn raise_open_files() {
+/// Raises how many connections the system lets us have, as far as we may. Most systems begin with
+/// a thousand, for programs of another time. How many files there may be then; nothing, if there is
+/// no bound.
+fn raise_open_files() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, wanted) {
         tracing::warn!(%error, "the limit of open files could not be raised");
     }
+    getrlimit(Resource::Nofile).current
 }
 
 /// One thread needs no locks and no neighbors to take work from.
@@ -107,7 +109,7 @@ fn runtime(threads: Option<u16>) -> std::io::Result<Runtime> {
     }
 }
 
-async fn serve(args: &Args) -> Result<Ended> {
+async fn serve(args: &Args, open_files_max: Option<u64>) -> Result<Ended> {
     // From the start, and also where there is no policy to be read again: unheard, it would end us.
     let _hangup = signal(SignalKind::hangup())?;
     let manual = (args.clock == ClockKind::Manual).then(|| Arc::new(ManualClock::new()));
@@ -132,6 +134,7 @@ async fn serve(args: &Args) -> Result<Ended> {
         traces: traces(args),
         drain_delay: args.drain_delay,
         drain: args.drain,
+        open_files_max,
         ..Settings::default()
     };
     if args.pressure {

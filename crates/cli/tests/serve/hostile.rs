@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_testbed::{Http, Resp, until};
 
-use crate::stand::{Door, SOON, Talk, Tidegate, connected, policy};
+use crate::stand::{CHECK, Door, SOON, Talk, Tidegate, connected, policy};
 
 /// The most memory that the process has, whatever happens.
 const MEMORY_MAX: u64 = 256 << 20;
@@ -191,4 +191,38 @@ fn a_client_that_does_not_read_is_not_kept_for() {
             }
         }
     });
+}
+
+/// What it sent and was not answered, its replies, and what a connection takes anyway.
+const HELD_MAX: u64 = 32 << 10;
+
+#[test]
+fn pipelines_that_nobody_reads_hold_little() {
+    const PIPELINES: usize = 500;
+    let server = Attacked::start();
+    let start = server.0.memory();
+    let pipeline = Resp::command(&CHECK).repeat(1_000);
+    let mut streams: Vec<TcpStream> =
+        (0..PIPELINES).map(|_| connected(server.0.resp).unwrap()).collect();
+    for stream in &mut streams {
+        stream.set_nonblocking(true).unwrap();
+    }
+    let answered = || {
+        let page = Http::get(server.0.http, "/metrics").unwrap().text();
+        let name = "tidegate_door_requests_total{door=\"resp\"} ";
+        page.lines().find_map(|it| it.strip_prefix(name)?.parse::<usize>().ok()).unwrap()
+    };
+    let (mut before, mut held) = (0, 0);
+    // Those who take nothing are let go after ten seconds: most is held before.
+    until(SOON, "nobody is answered any more", || {
+        for stream in &mut streams {
+            while stream.write(&pipeline).is_ok_and(|sent| sent == pipeline.len()) {}
+        }
+        held = held.max(server.0.memory().saturating_sub(start));
+        let now = answered();
+        PIPELINES * 100 < now && std::mem::replace(&mut before, now) == now
+    })
+    .unwrap();
+    let each = held / PIPELINES as u64;
+    assert!(each <= HELD_MAX, "{each} bytes are held for each");
 }

@@ -4,6 +4,7 @@
 mod admin;
 mod calm;
 mod crash;
+mod files;
 mod fleet;
 mod hostile;
 mod http2;

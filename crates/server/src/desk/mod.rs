@@ -4,6 +4,7 @@ mod held;
 mod id;
 mod named;
 mod ration;
+mod turns;
 
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::net::IpAddr;
@@ -27,6 +28,7 @@ pub(crate) use self::held::{Entry, Held, HeldFor};
 pub(crate) use self::id::Id;
 pub(crate) use self::named::{NamedLimit, NamedLimits, NoLimit};
 pub(crate) use self::ration::NoRoom;
+pub(crate) use self::turns::Turns;
 
 /// What all doors ask.
 #[derive(Debug)]
@@ -51,6 +53,7 @@ pub(crate) struct Desk {
     pub(crate) rls_sizes: Sizes,
     /// And the page of metrics.
     pub(crate) page_sizes: Sizes,
+    pub(crate) turns: Turns,
     /// By which keys of callers behind proxies are told apart.
     keys: RandomState,
     is_ready: AtomicBool,
@@ -83,6 +86,7 @@ impl Desk {
             check_sizes: Sizes::at_least(limits::CHECK_BYTES_LEAST),
             rls_sizes: Sizes::at_least(limits::RLS_BYTES_LEAST),
             page_sizes: Sizes::at_least(limits::PAGE_BYTES_LEAST),
+            turns: Turns::default(),
             keys,
             is_ready,
         }

@@ -81,14 +81,14 @@ impl HttpDoor {
 impl Door for HttpDoor {
     const OFFER: Offer = Offer::Http;
 
-    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
+    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop, busy: &Busy) {
         let mut stream = Idle::new(stream, self.desk.bounds.http_head_time);
         let room = self.desk.rooms.connection(self.desk.bounds.reply_time);
-        let first = quick::serve(self, &mut stream, visitor, &stop, &room).await;
+        let first = quick::serve(self, &mut stream, visitor, &stop, (&room, busy)).await;
         let Some(first) = first else { return };
         stream.set_patience(limits::HTTP_IDLE_TIME);
-        let (door, busy) = (self.clone(), Busy::default());
-        let (home, here) = (stream.lend(&busy), Arc::clone(&room));
+        let door = self.clone();
+        let (home, here) = (stream.lend(busy), Arc::clone(&room));
         let service = busy.counting(move |request| {
             let (door, room) = (door.clone(), Arc::clone(&here));
             // In a box, which is gone while the reply waits to be taken.

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 use tidegate_core::Tick;
 use tokio::io::AsyncWriteExt as _;
+use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
 use super::route::Route;
@@ -22,7 +23,7 @@ use super::usual::{self, Seen, Usual};
 use super::{HttpDoor, check};
 use crate::auth::{Shown, Visitor};
 use crate::limits;
-use crate::listen::{self, Stream};
+use crate::listen::{self, Busy, Stream};
 use crate::metrics::DoorName;
 use crate::room::{Place, Room};
 use crate::stop::Stop;
@@ -35,16 +36,18 @@ pub(super) async fn serve<S: Stream>(
     stream: &mut S,
     visitor: Visitor,
     stop: &Stop,
-    room: &Arc<Room>,
+    (room, busy): (&Arc<Room>, &Busy),
 ) -> Option<Vec<u8>> {
     let mut asked = stop.clone();
     let mut stopped = pin!(asked.asked());
     let (mut input, mut turn) = (Vec::new(), Turn::in_room(room));
+    let mut has_rested = true;
     loop {
         let heard = poll_fn(|context| {
             if let Poll::Ready(more) = listen::poll_more(stream, context, &mut input) {
                 return Poll::Ready(if more { Heard::More } else { Heard::End });
             }
+            has_rested = true;
             // Who is silent holds little memory.
             for buffer in [&mut input, &mut turn.out, &mut turn.body] {
                 if limits::HTTP_QUIET_BYTES_MAX < buffer.capacity() {
@@ -58,23 +61,30 @@ pub(super) async fn serve<S: Stream>(
             Heard::End => return None,
             Heard::Stop => return Some(input),
         }
+        let _answering = busy.begin()?;
         while !input.is_empty() {
-            let (used, ahead) =
-                unless_it_ends(stream, turn.answer(door, &input, visitor, stop)).await?;
+            // Who goes on without a pause does so when others have had their turn.
+            let rested = std::mem::take(&mut has_rested);
+            let slice = if rested { None } else { door.desk.turns.next().await };
+            let answers = turn.answer(door, &input, visitor, stop);
+            let (used, ahead) = unless_it_ends(stream, slice, answers).await?;
             timeout(door.desk.bounds.reply_time, turn.send(stream)).await.ok()?.ok()?;
             input.drain(..used);
             input.extend(ahead);
             if used == 0 && !is_completed(door, stream, &mut input, stop).await? {
                 return Some(input);
             }
+            has_rested |= used == 0;
         }
     }
 }
 
 /// Waits for answers, and hears meanwhile whether the connection ends: then nobody waits for them,
-/// and what they wait for is for others. What was read ahead comes with them.
+/// and what they wait for is for others. So is its turn, as soon as it has to wait. What was read
+/// ahead comes with them.
 async fn unless_it_ends<S: Stream, T>(
     stream: &mut S,
+    mut slice: Option<SemaphorePermit<'_>>,
     answers: impl Future<Output = T>,
 ) -> Option<(T, Vec<u8>)> {
     let (mut answers, mut ahead) = (pin!(answers), Vec::new());
@@ -82,6 +92,7 @@ async fn unless_it_ends<S: Stream, T>(
         if let Poll::Ready(done) = answers.as_mut().poll(context) {
             return Poll::Ready(Some((done, std::mem::take(&mut ahead))));
         }
+        slice = None;
         while ahead.len() < limits::HTTP_QUIET_BYTES_MAX {
             match listen::poll_more(stream, context, &mut ahead) {
                 Poll::Ready(true) => {}
@@ -139,8 +150,8 @@ impl Turn {
         Turn { out: Vec::new(), body: Vec::new(), date: Date::default(), place: room.nothing() }
     }
 
-    /// Answers usual requests that `input` begins with, as many as a turn has; how many bytes they
-    /// are.
+    /// Answers usual requests that `input` begins with, until others have their turn; how many
+    /// bytes they are.
     async fn answer(
         &mut self,
         door: &HttpDoor,

@@ -6,12 +6,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::seats::Seats;
 use super::shakes::Shakes;
-use super::{Door, Listening};
+use super::{Busy, Door, Listening};
 use crate::auth::{Visitor, known_by};
 use crate::limits;
 use crate::settings::Bounds;
@@ -27,17 +28,23 @@ pub(crate) async fn accept<D: Door>(
     drain: Duration,
 ) -> bool {
     let Listening { listener, tls, bounds, trusts } = listening;
+    let seats = Arc::new(Seats::new(bounds.connections_max, Arc::clone(&trusts)));
     let shakes = Arc::new(Shakes::new(trusts, bounds.handshake_time));
     let tasks = JoinSet::new();
     let mut failures = 0_u64;
-    let mut room = Room { door, tls, bounds, stop: stop.clone(), tasks, shakes };
+    let mut room = Room { door, tls, bounds, stop: stop.clone(), tasks, seats, shakes };
     loop {
+        // One that has to make room is gone before another is let in: there may be no more files.
+        let has_room = room.tasks.len() <= room.bounds.connections_max;
         tokio::select! {
             biased;
             () = stop.asked() => break,
             Some(_) = room.tasks.join_next(), if !room.tasks.is_empty() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => room.welcome(stream, peer),
+            accepted = listener.accept(), if has_room => match accepted {
+                Ok((stream, peer)) => {
+                    room.hear_of_those_who_left(peer).await;
+                    room.welcome(stream, peer);
+                }
                 // Mostly that there are no descriptors left; those that wait are kept waiting.
                 Err(error) => {
                     if failures.is_multiple_of(limits::ACCEPT_TOLD_EACH) {
@@ -64,28 +71,50 @@ struct Room<D> {
     bounds: Bounds,
     stop: Stop,
     tasks: JoinSet<()>,
+    seats: Arc<Seats>,
     shakes: Arc<Shakes>,
 }
 
 impl<D: Door> Room<D> {
-    /// Talks to somebody, if there is a seat left; otherwise the connection is closed at once.
+    /// Talks to somebody, if there is a seat left or one is given up; otherwise the connection is
+    /// closed at once.
     fn welcome(&mut self, stream: TcpStream, peer: SocketAddr) {
-        if self.bounds.connections_max <= self.tasks.len() {
-            return;
-        }
+        let peer = peer.ip().to_canonical();
+        let Some(seat) = self.seats.take(peer) else { return };
         // Answers are written in one go, and are wanted at once.
         let _ = stream.set_nodelay(true);
         let (door, tls, stop) = (self.door.clone(), self.tls.clone(), self.stop.clone());
         let shakes = Arc::clone(&self.shakes);
         self.tasks.spawn(async move {
-            let _seat = Seat::taken(&door);
-            let peer = peer.ip().to_canonical();
+            let _counted = Counted::taken(&door);
             let visitor = Visitor { peer, certified: None, certificate: None };
-            match tls {
-                None => door.serve(stream, visitor, stop).await,
-                Some(tls) => encrypted(&door, stream, visitor, stop, &tls, &shakes).await,
+            let busy = seat.busy();
+            let serving = async {
+                match tls {
+                    None => door.serve(stream, visitor, stop, busy).await,
+                    Some(tls) => {
+                        encrypted(&door, stream, visitor, stop, busy, (&tls, &shakes)).await;
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                () = busy.left() => {}
+                () = serving => {}
             }
         });
+    }
+
+    /// Where there is no room, lets connections run that may have ended already and have not been
+    /// heard of: nobody has to leave for these.
+    async fn hear_of_those_who_left(&self, peer: SocketAddr) {
+        let peer = peer.ip().to_canonical();
+        for _ in 0..limits::ROUNDS_BEFORE_ROOM_IS_MADE {
+            if self.seats.has_room(peer) {
+                return;
+            }
+            yield_now().await;
+        }
     }
 
     /// Who was in the system's queue when it was time to stop gets an answer, too.
@@ -102,16 +131,16 @@ impl<D: Door> Room<D> {
 }
 
 /// A connection that is counted for as long as it is there.
-pub(super) struct Seat<'d, D: Door>(&'d D);
+pub(super) struct Counted<'d, D: Door>(&'d D);
 
-impl<'d, D: Door> Seat<'d, D> {
-    pub(super) fn taken(door: &'d D) -> Seat<'d, D> {
+impl<'d, D: Door> Counted<'d, D> {
+    pub(super) fn taken(door: &'d D) -> Counted<'d, D> {
         door.connections(1);
-        Seat(door)
+        Counted(door)
     }
 }
 
-impl<D: Door> Drop for Seat<'_, D> {
+impl<D: Door> Drop for Counted<'_, D> {
     fn drop(&mut self) {
         self.0.connections(-1);
     }
@@ -122,18 +151,20 @@ async fn encrypted<D: Door>(
     stream: TcpStream,
     mut visitor: Visitor,
     stop: Stop,
-    tls: &Tls,
-    shakes: &Shakes,
+    busy: &Busy,
+    (tls, shakes): (&Tls, &Shakes),
 ) {
+    // Handshakes have bounds of their own.
+    let Some(shaking) = busy.begin() else { return };
     let Some(line) = shakes.line_up(visitor.peer) else { return };
     let shake = async {
         let _turn = line.turn().await?;
         TlsAcceptor::from(tls.config(D::OFFER)).accept(stream).await.ok()
     };
     let Ok(Some(stream)) = timeout(shakes.time, shake).await else { return };
-    drop(line);
+    drop((line, shaking));
     let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     visitor.certified = certificate.map(|certificate| tls.role(certificate));
     visitor.certificate = certificate.map(|certificate| known_by(certificate));
-    door.serve(stream, visitor, stop).await;
+    door.serve(stream, visitor, stop, busy).await;
 }

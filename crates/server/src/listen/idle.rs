@@ -75,9 +75,8 @@ impl<S: Stream> Idle<S> {
         if let Some(loan) = &mut self.loan {
             match polled {
                 Poll::Ready(_) => loan.unsent = None,
-                Poll::Pending => {
-                    loan.unsent.get_or_insert_with(|| loan.busy.begin());
-                }
+                Poll::Pending if loan.unsent.is_none() => loan.unsent = loan.busy.begin(),
+                Poll::Pending => {}
             }
         }
     }

@@ -14,8 +14,8 @@ use tokio::net::{UnixListener, UnixSocket};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::Door;
-use super::accept::Seat;
+use super::accept::Counted;
+use super::{Busy, Door};
 use crate::auth::{Role, Visitor};
 use crate::limits;
 use crate::stop::Stop;
@@ -79,8 +79,8 @@ pub(crate) async fn administer<D: Door>(
                 Ok((stream, _)) => {
                     let (door, stop) = (door.clone(), stop.clone());
                     tasks.spawn(async move {
-                        let _seat = Seat::taken(&door);
-                        door.serve(stream, ADMINISTRATOR, stop).await;
+                        let _seat = Counted::taken(&door);
+                        door.serve(stream, ADMINISTRATOR, stop, &Busy::default()).await;
                     });
                 }
                 Err(error) => {

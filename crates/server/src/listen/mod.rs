@@ -7,6 +7,7 @@ mod busy;
 mod calm;
 mod idle;
 mod local;
+mod seats;
 mod shakes;
 
 use std::future::poll_fn;
@@ -28,7 +29,7 @@ use crate::stop::Stop;
 use crate::tls::{Offer, Tls};
 
 pub(crate) use self::accept::accept;
-pub(crate) use self::busy::Busy;
+pub(crate) use self::busy::{Answering, Busy};
 pub(crate) use self::calm::Calm;
 pub(crate) use self::idle::Idle;
 pub(crate) use self::local::{Local, administer};
@@ -76,12 +77,14 @@ pub(crate) trait Door: Clone + Send + Sync + 'static {
     /// What it offers in a TLS handshake.
     const OFFER: Offer;
 
-    /// Talks until the connection ends, or until it is time to stop and nothing is under way.
+    /// Talks until the connection ends, or until it is time to stop and nothing is under way. It
+    /// says when it is busy: at any other time it may end to make room.
     fn serve<S: Stream>(
         &self,
         stream: S,
         visitor: Visitor,
         stop: Stop,
+        busy: &Busy,
     ) -> impl Future<Output = ()> + Send;
 
     /// There is one connection more, or one less.
@@ -93,7 +96,7 @@ pub(crate) struct Listening {
     pub(crate) listener: TcpListener,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) bounds: Bounds,
-    /// Whom handshakes are not counted by address for.
+    /// Whose connections and handshakes are not counted by address.
     pub(crate) trusts: Trusts,
 }
 
@@ -102,6 +105,8 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let bound = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.set_reuseaddr(true)?;
+        // Those who are accepted have it from here.
+        socket.set_send_buffer_size(limits::SEND_BUFFER_BYTES)?;
         socket.bind(address)?;
         socket.listen(limits::BACKLOG)
     };

@@ -91,6 +91,12 @@ impl Metrics {
         ended
     }
 
+    /// How many requests have been answered at a door.
+    #[cfg(test)]
+    pub(crate) fn answered_by(&self, door: DoorName) -> u64 {
+        self.doors[door as usize].latency.count()
+    }
+
     /// There is one connection more, or one less.
     pub(crate) fn connections(&self, door: DoorName, change: i64) {
         self.doors[door as usize].connections.fetch_add(change, Ordering::Relaxed);

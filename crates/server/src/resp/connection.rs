@@ -5,11 +5,11 @@
 //! the command.
 
 use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::frame::{Found, Frames};
@@ -22,7 +22,7 @@ use crate::limits::{
     FAREWELL_TIME, RESP_COMMAND_BYTES_MAX, RESP_IDLE_CHECKS, RESP_LAST_TURNS_MAX, RESP_LAST_WAIT,
     RESP_SLOW_CHECKS, RESP_WRITE_DEADLINE,
 };
-use crate::listen;
+use crate::listen::{self, Answering, Busy};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::trace::{Ending as SpanEnding, Notes, Outcome};
@@ -34,6 +34,8 @@ pub(super) enum Closed {
     ByClient,
     /// It was silent for too long.
     Idle,
+    /// Another one needed its place.
+    MadeRoom,
     /// What it sent is no command.
     Misframed,
     /// It said `QUIT`.
@@ -46,11 +48,17 @@ pub(super) enum Closed {
 
 /// Serves one connection until it ends. When it is time to stop, what has arrived is still
 /// answered.
-pub(super) async fn serve<S>(stream: S, session: Session, desk: &Desk, stop: Stop) -> Closed
+pub(super) async fn serve<S>(
+    stream: S,
+    session: Session,
+    desk: &Desk,
+    stop: Stop,
+    busy: &Busy,
+) -> Closed
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut line = Line::new(stream, Conversation::new(session), stop.clone());
+    let mut line = Line::new(stream, Conversation::new(session), stop.clone(), busy.clone());
     let closed = line.run(desk, stop).await;
     // Whoever does not listen any more need not be told.
     let _ = timeout(RESP_WRITE_DEADLINE, line.stream.shutdown()).await;
@@ -60,7 +68,7 @@ where
         Closed::Misframed | Closed::Quit => {
             let _ = timeout(FAREWELL_TIME, listen::until_the_end(&mut line.stream)).await;
         }
-        Closed::ByClient | Closed::Idle | Closed::Slow => {}
+        Closed::ByClient | Closed::Idle | Closed::MadeRoom | Closed::Slow => {}
     }
     closed
 }
@@ -76,6 +84,11 @@ struct Line<S> {
     stop: Stop,
     /// Who is woken by the timer and by the stop already.
     armed: Option<Waker>,
+    busy: Busy,
+    /// From the first byte of a command until all that has come is answered.
+    answering: Option<Answering>,
+    /// Whether there was nothing to do before what was heard last.
+    has_rested: bool,
 }
 
 /// What a connection waits for.
@@ -88,9 +101,19 @@ enum Heard {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
-    fn new(stream: S, conversation: Conversation, stop: Stop) -> Line<S> {
-        let (input, out) = (Vec::new(), Vec::new());
-        Line { stream, conversation, input, out, quiet: 0, stop, armed: None }
+    fn new(stream: S, conversation: Conversation, stop: Stop, busy: Busy) -> Line<S> {
+        Line {
+            stream,
+            conversation,
+            input: Vec::new(),
+            out: Vec::new(),
+            quiet: 0,
+            stop,
+            armed: None,
+            busy,
+            answering: None,
+            has_rested: true,
+        }
     }
 
     async fn run(&mut self, desk: &Desk, mut stop: Stop) -> Closed {
@@ -100,7 +123,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             let heard =
                 poll_fn(|context| self.poll_heard(context, timer.as_mut(), stopped.as_mut())).await;
             let closed = match heard {
-                Heard::Bytes => self.answer(desk).await,
+                Heard::Bytes => self.heard(desk).await,
                 Heard::End => Some(Closed::ByClient),
                 Heard::Stop => Some(self.finish(desk).await),
                 Heard::Timer => {
@@ -128,6 +151,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         if let Poll::Ready(heard) = self.poll_read(context) {
             return Poll::Ready(heard);
         }
+        self.has_rested = true;
         if self.input.is_empty() {
             (self.input, self.out) = (Vec::new(), Vec::new());
         }
@@ -152,9 +176,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         more.map(|more| if more { Heard::Bytes } else { Heard::End })
     }
 
-    /// Answers all that has been read; says so if that was the end.
+    /// Answers what was heard; says so if that was the end.
+    async fn heard(&mut self, desk: &Desk) -> Option<Closed> {
+        if self.answering.is_none() {
+            let Some(answering) = self.busy.begin() else { return Some(Closed::MadeRoom) };
+            self.answering = Some(answering);
+        }
+        let closed = self.answer(desk).await;
+        if self.input.is_empty() && !self.conversation.is_passing() {
+            self.answering = None;
+        }
+        closed
+    }
+
+    /// Answers all that has been read, in turns; says so if that was the end.
     async fn answer(&mut self, desk: &Desk) -> Option<Closed> {
         loop {
+            // Who goes on without a pause does so when others have had their turn.
+            let has_rested = std::mem::take(&mut self.has_rested);
+            let slice = if has_rested { None } else { desk.turns.next().await };
             let begun = desk.metrics.begun();
             let mut traced = desk.traces.begin(begun);
             let mut notes = traced.notes();
@@ -168,6 +208,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             if 0 < turn.commands {
                 self.quiet = 0;
             }
+            drop(slice);
             if !turn.waiting.is_empty() && !self.settle(turn.waiting, &mut notes).await {
                 return Some(Closed::ByClient);
             }
@@ -180,7 +221,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
                 });
             }
             if !self.out.is_empty() {
-                let sent = timeout(RESP_WRITE_DEADLINE, send(&mut self.stream, &self.out)).await;
+                let sent = timeout(RESP_WRITE_DEADLINE, self.send()).await;
                 self.out.clear();
                 match sent {
                     Ok(Ok(())) => {}
@@ -192,10 +233,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
                 Some(Ending::Misframed(_)) => return Some(Closed::Misframed),
                 Some(Ending::Quit) => return Some(Closed::Quit),
                 None if !turn.is_cut => return None,
-                // Others have their turn first.
-                None => yield_now().await,
+                None => {}
             }
         }
+    }
+
+    /// Writes replies. While the client does not take them, no more is held than there is.
+    async fn send(&mut self) -> io::Result<()> {
+        let Line { stream, input, out, .. } = self;
+        let mut sent = 0;
+        while sent < out.len() {
+            let written = poll_fn(|context| {
+                let polled = Pin::new(&mut *stream).poll_write(context, &out[sent..]);
+                if polled.is_pending() {
+                    out.drain(..sent);
+                    sent = 0;
+                    out.shrink_to_fit();
+                    input.shrink_to_fit();
+                }
+                polled
+            });
+            match written.await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => sent += written,
+            }
+        }
+        stream.flush().await
     }
 
     /// Waits for replies; `false` if the client goes away while any of them waits for a turn: then
@@ -252,11 +315,6 @@ fn span_name(input: &[u8]) -> String {
         _ => None,
     };
     spec.map_or_else(|| "COMMAND".to_owned(), |spec| spec.name.to_ascii_uppercase())
-}
-
-async fn send<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> std::io::Result<()> {
-    stream.write_all(bytes).await?;
-    stream.flush().await
 }
 
 #[cfg(test)]

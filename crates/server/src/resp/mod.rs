@@ -27,7 +27,7 @@ pub use self::frame::{Arguments, Excess, Found, Frame, Frames, Misframed};
 use self::session::Session;
 use crate::auth::Visitor;
 use crate::desk::Desk;
-use crate::listen::{Door, Stream};
+use crate::listen::{Busy, Door, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
 use crate::tls::Offer;
@@ -52,8 +52,9 @@ impl RespDoor {
 impl Door for RespDoor {
     const OFFER: Offer = Offer::Nothing;
 
-    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, stop: Stop) {
-        let closed = connection::serve(stream, Session::new(self, visitor), &self.desk, stop).await;
+    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, stop: Stop, busy: &Busy) {
+        let session = Session::new(self, visitor);
+        let closed = connection::serve(stream, session, &self.desk, stop, busy).await;
         tracing::debug!(client = %visitor.peer, ?closed, "a connection has ended");
     }
 

@@ -11,7 +11,9 @@ use super::session::{After, Session};
 use super::throttle::{Known, Throttle};
 use super::waiting::Waiting;
 use crate::desk::Desk;
-use crate::limits::{RESP_REPLY_BYTES_MAX, RESP_TURN_COMMANDS_MAX, RESP_TURN_WAITING_MAX};
+use crate::limits::{
+    RESP_REPLY_BYTES_MAX, RESP_TURN_CHECKS_MAX, RESP_TURN_COMMANDS_MAX, RESP_TURN_WAITING_MAX,
+};
 use crate::trace::Notes;
 
 /// All that a connection remembers between two turns.
@@ -35,6 +37,8 @@ pub(super) struct Turn {
     pub(super) ends: Option<Ending>,
     /// Replies that are not there yet.
     pub(super) waiting: Vec<Waiting>,
+    /// Checks among them that were decided here, each at the price of many other commands.
+    checks: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -76,7 +80,7 @@ impl Conversation {
         let mut batch = Batch::default();
         while turn.ends.is_none() && !turn.is_cut {
             if turn.is_full(batch.len(), out.len()) {
-                turn.is_cut = true;
+                turn.is_cut = turn.used < input.len();
                 break;
             }
             let frame = match self.frames.next(&input[turn.used..]) {
@@ -95,7 +99,10 @@ impl Conversation {
                 }
                 Found::TooLong(excess) => Err(Refused::new(format!("ERR {excess}"))),
             };
+            let is_check = matches!(command, Ok(Command::Check(_) | Command::Peek(_)));
+            let waiting = turn.waiting.len();
             match self.next(desk, command, &mut batch, out, &mut turn.waiting, notes) {
+                Next::Done if is_check && turn.waiting.len() == waiting => turn.checks += 1,
                 Next::Done => {}
                 Next::Later => {
                     turn.is_cut = true;
@@ -196,6 +203,7 @@ fn sees_what_was_done(command: &Command<'_>) -> bool {
 impl Turn {
     fn is_full(&self, batched: usize, reply_bytes: usize) -> bool {
         RESP_TURN_COMMANDS_MAX <= self.commands
+            || RESP_TURN_CHECKS_MAX <= self.checks
             || RESP_TURN_WAITING_MAX <= self.waiting.len() + batched && !self.waiting.is_empty()
             || RESP_REPLY_BYTES_MAX <= reply_bytes
     }

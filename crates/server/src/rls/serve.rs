@@ -232,8 +232,8 @@ fn reflection() -> Routes {
 impl Door for RlsDoor {
     const OFFER: Offer = Offer::Http2;
 
-    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop) {
-        let (door, busy) = (self.clone(), Busy::default());
+    async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop, busy: &Busy) {
+        let door = self.clone();
         let room = self.desk.rooms.connection(self.desk.bounds.reply_time);
         let here = Arc::clone(&room);
         let service = busy.counting(move |request| {
@@ -242,7 +242,7 @@ impl Door for RlsDoor {
             async move { Box::pin(door.respond(request, visitor, &room)).await }
         });
         let mut stream = Idle::new(stream, limits::RLS_IDLE_TIME);
-        let home = stream.lend(&busy);
+        let home = stream.lend(busy);
         {
             let stream = TokioIo::new(Calm::new(stream));
             let mut connection = pin!(builder().serve_connection(stream, service));

@@ -198,21 +198,3 @@ fn who_does_not_shake_hands_is_let_go() {
         stall(door, &[0xff; 512]);
     }
 }
-
-#[test]
-fn one_too_many_is_turned_away_and_the_others_stay() {
-    let world = World::with(POLICY, |settings| settings.bounds.connections_max = 4);
-    for door in [world.at.http, world.at.grpc, world.at.resp].map(Option::unwrap) {
-        let mut seated: Vec<TcpStream> = (0..4).map(|_| connected(door)).collect();
-        let mut late = connected(door);
-        until(SOON, "the fifth is turned away", || is_closed(&mut late)).unwrap();
-        assert!(!seated.iter_mut().any(is_closed), "those who came first stay");
-        drop(seated);
-        until(SOON, "there are seats again", || {
-            let mut next = connected(door);
-            !is_closed(&mut next)
-        })
-        .unwrap();
-    }
-    others_are_served(&world);
-}

@@ -7,6 +7,7 @@ mod world;
 
 mod administration;
 mod asked;
+mod crowded;
 mod deadlines;
 mod handshakes;
 mod held;

@@ -2,13 +2,16 @@
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_gate::{Admission, Gate, Sample};
 use tokio::io::{AsyncReadExt as _, DuplexStream, duplex};
+use tokio::task::yield_now;
 
 use super::*;
 use crate::auth::{Guard, Visitor};
-use crate::limits::RESP_CHECK_EVERY;
+use crate::desk::Turns;
+use crate::limits::{RESP_CHECK_EVERY, RESP_TURN_COMMANDS_MAX};
 use crate::resp::RespDoor;
 use crate::settings::Bounds;
 use crate::stop::Stopper;
@@ -37,14 +40,14 @@ fn session(door: &RespDoor) -> Session {
 }
 
 fn line(door: &RespDoor, stream: DuplexStream) -> Line<DuplexStream> {
-    Line::new(stream, Conversation::new(session(door)), Stopper::new().1)
+    Line::new(stream, Conversation::new(session(door)), Stopper::new().1, Busy::default())
 }
 
 #[tokio::test]
 async fn an_idle_connection_is_small() {
     let (door, (near, _far)) = (door(), duplex(64));
     let (_stopper, stop) = Stopper::new();
-    let bytes = size_of_val(&serve(near, session(&door), &door.desk, stop));
+    let bytes = size_of_val(&serve(near, session(&door), &door.desk, stop, &Busy::default()));
     assert!(bytes <= 2_048, "the future of a connection has {bytes} bytes");
 }
 
@@ -99,7 +102,8 @@ async fn a_client_that_reads_slowly_is_read_from_slowly() {
     // A pipe for a few replies at a time: more is not asked for before those are taken.
     let (door, (near, far)) = (door(), duplex(256));
     let (_stopper, stop) = Stopper::new();
-    let serving = async move { serve(near, session(&door), &door.desk, stop).await };
+    let serving =
+        async move { serve(near, session(&door), &door.desk, stop, &Busy::default()).await };
     let asking = async move {
         let (mut reader, mut writer) = tokio::io::split(far);
         let input = b"PING\r\n".repeat(5_000);
@@ -120,7 +124,8 @@ async fn a_client_that_reads_slowly_is_read_from_slowly() {
 async fn whoever_goes_away_while_it_waits_for_its_turn_leaves_the_queue() {
     let (door, gate, first) = crowded();
     let ((near, mut far), (_stopper, stop)) = (duplex(1 << 10), Stopper::new());
-    let serving = async move { serve(near, session(&door), &door.desk, stop).await };
+    let serving =
+        async move { serve(near, session(&door), &door.desk, stop, &Busy::default()).await };
     let leaving = async move {
         // What comes after it waits, too, and does not hide that the client goes.
         far.write_all(b"TIDEGATE.CHECK METHOD GET\r\nPING\r\n").await.unwrap();
@@ -144,7 +149,8 @@ async fn whoever_goes_away_while_it_waits_for_its_turn_leaves_the_queue() {
 async fn what_comes_while_one_waits_for_its_turn_is_answered_after_it() {
     let (door, gate, first) = crowded();
     let ((near, mut far), (_stopper, stop)) = (duplex(1 << 10), Stopper::new());
-    let serving = async move { serve(near, session(&door), &door.desk, stop).await };
+    let serving =
+        async move { serve(near, session(&door), &door.desk, stop, &Busy::default()).await };
     let asking = async move {
         far.write_all(b"TIDEGATE.CHECK METHOD GET\r\n").await.unwrap();
         while gate.stats().shares[0].waiting == 0 {
@@ -164,4 +170,84 @@ async fn what_comes_while_one_waits_for_its_turn_is_answered_after_it() {
     let (closed, told) = tokio::join!(serving, asking);
     assert!(told.contains("allow"), "{told}");
     assert_eq!(closed, Closed::ByClient);
+}
+
+#[tokio::test]
+async fn who_asks_now_and_then_does_not_wait_for_all_who_never_pause() {
+    const CROWD: usize = 20;
+    let gate = Gate::from_text("rules: [{ name: all, limit: 2/min }]").unwrap();
+    let mut desk = Desk::new(gate, Guard::default(), None, None, Bounds::default());
+    desk.turns = Turns::at_once(2);
+    let door = RespDoor::new(Arc::new(desk));
+    let (_stopper, stop) = Stopper::new();
+    let served = |near: DuplexStream| {
+        let (door, stop) = (door.clone(), stop.clone());
+        tokio::spawn(async move {
+            serve(near, session(&door), &door.desk, stop, &Busy::default()).await
+        })
+    };
+    for _ in 0..CROWD {
+        let (near, far) = duplex(256 << 10);
+        served(near);
+        let (mut reader, mut writer) = tokio::io::split(far);
+        let pipeline = b"PING\r\n".repeat(10_000);
+        tokio::spawn(async move { while writer.write_all(&pipeline).await.is_ok() {} });
+        tokio::spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await });
+    }
+    let (near, mut far) = duplex(64);
+    served(near);
+    let answered = || door.desk.metrics.answered_by(DoorName::Resp);
+    // All come at once, and each is answered as one that was waited for.
+    while answered() < 4 * (CROWD * RESP_TURN_COMMANDS_MAX) as u64 {
+        yield_now().await;
+    }
+    // As a task like the others.
+    let desk = Arc::clone(&door.desk);
+    let asking = tokio::spawn(async move {
+        let mut most = 0;
+        for _ in 0..50 {
+            let before = desk.metrics.answered_by(DoorName::Resp);
+            far.write_all(b"PING\r\n").await.unwrap();
+            far.read_exact(&mut [0; 7]).await.unwrap();
+            most = most.max(desk.metrics.answered_by(DoorName::Resp) - before);
+        }
+        most
+    });
+    let most = asking.await.unwrap();
+    // A few turns, and not one of each.
+    let few = 6 * RESP_TURN_COMMANDS_MAX as u64;
+    assert!(most <= few, "{most} commands of others came first");
+}
+
+#[tokio::test]
+async fn those_who_never_pause_have_as_many_turns_each() {
+    let door = door();
+    let (_stopper, stop) = Stopper::new();
+    let taken: Vec<Arc<AtomicU64>> = (0..8)
+        .map(|_| {
+            let (near, far) = duplex(64 << 10);
+            let (door, stop) = (door.clone(), stop.clone());
+            tokio::spawn(async move {
+                serve(near, session(&door), &door.desk, stop, &Busy::default()).await
+            });
+            let (mut reader, mut writer) = tokio::io::split(far);
+            let pipeline = b"PING\r\n".repeat(10_000);
+            tokio::spawn(async move { while writer.write_all(&pipeline).await.is_ok() {} });
+            let taken = Arc::new(AtomicU64::new(0));
+            let counts = Arc::clone(&taken);
+            tokio::spawn(async move {
+                let mut bytes = [0; 4 << 10];
+                while let Ok(read @ 1..) = reader.read(&mut bytes).await {
+                    counts.fetch_add(read as u64, Ordering::Relaxed);
+                }
+            });
+            taken
+        })
+        .collect();
+    let each = || taken.iter().map(|it| it.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    while each().iter().sum::<u64>() < 8 << 20 {
+        yield_now().await;
+    }
+    let (least, most) = (each().into_iter().min(), each().into_iter().max());
+    assert!(most < least.map(|it| it * 2), "{:?}", each());
 }

@@ -120,13 +120,37 @@ fn a_pipeline_is_answered_in_order_whatever_is_in_it() {
 fn a_long_pipeline_is_cut_and_goes_on_where_it_was() {
     let mut client = Client::new();
     let (input, mut out) = ("CL.THROTTLE k 999 30 60\r\n".repeat(700), Vec::new());
-    let first =
-        client.conversation.turn(&client.desk, input.as_bytes(), &mut out, &mut Notes::default());
-    assert!(first.is_cut && first.commands == RESP_TURN_COMMANDS_MAX, "{first:?}");
-    let rest = &input.as_bytes()[first.used..];
-    let second = client.conversation.turn(&client.desk, rest, &mut out, &mut Notes::default());
-    assert!(!second.is_cut && second.used == rest.len(), "{second:?}");
+    let (mut rest, mut turns) = (input.as_bytes(), Vec::new());
+    while !rest.is_empty() {
+        out.clear();
+        let notes = &mut Notes::default();
+        let turn = client.conversation.turn(&client.desk, rest, &mut out, notes);
+        rest = &rest[turn.used..];
+        turns.push((turn.commands, turn.is_cut));
+    }
+    let most = RESP_TURN_COMMANDS_MAX;
+    let (whole, left) = (700 / most, 700 % most);
+    assert_eq!(turns, [vec![(most, true); whole], vec![(left, false)]].concat());
     assert!(out.ends_with(b"*5\r\n:0\r\n:1000\r\n:300\r\n:-1\r\n:1400\r\n"));
+}
+
+/// One that ends with its pipeline has nothing left to wait for.
+#[test]
+fn a_pipeline_that_is_as_long_as_a_turn_is_not_cut() {
+    let mut client = Client::new();
+    for (command, most) in [
+        ("CL.THROTTLE k 999 30 60\r\n", RESP_TURN_COMMANDS_MAX),
+        ("TIDEGATE.CHECK ATTRIBUTE user 1\r\n", RESP_TURN_CHECKS_MAX),
+    ] {
+        let mut turn = |commands: usize| {
+            let (input, notes) = (command.repeat(commands), &mut Notes::default());
+            let bytes = input.as_bytes();
+            let turn = client.conversation.turn(&client.desk, bytes, &mut Vec::new(), notes);
+            (turn.commands, turn.is_cut)
+        };
+        assert_eq!(turn(most), (most, false));
+        assert_eq!(turn(most + 1), (most, true));
+    }
 }
 
 #[test]
