@@ -1,10 +1,10 @@
-//! The command line, read by hand: nine commands and three switches.
+//! The command line, read by hand: ten commands and four switches.
 
 use crate::doors::Part;
 use crate::setting::Effort;
-use crate::{layer, memory, redis};
+use crate::{hostile, layer, memory, redis};
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Args {
     pub(crate) command: Command,
     pub(crate) effort: Effort,
@@ -12,7 +12,7 @@ pub(crate) struct Args {
     pub(crate) write: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Command {
     Adaptive,
     Crowd,
@@ -22,6 +22,16 @@ pub(crate) enum Command {
         parts: Vec<Part>,
     },
     Fair,
+    Hostile {
+        /// Of `hostile::names`; all, if none is named.
+        parts: Vec<&'static str>,
+        /// How often each is made, if that is said.
+        runs: Option<usize>,
+    },
+    /// What `hostile` starts to spin.
+    SpinChild {
+        share: f64,
+    },
     Layer,
     /// What `layer` starts for each contender.
     LayerChild {
@@ -55,13 +65,21 @@ impl Args {
             args.command = Command::LayerChild { contender };
             return Ok(args);
         }
-        for word in words {
+        if words.peek().is_some_and(|word| word == hostile::CHILD) {
+            let share = words.nth(1).and_then(|share| share.parse().ok());
+            let share = share.ok_or("how much of a processor is to be taken?")?;
+            args.command = Command::SpinChild { share };
+            return Ok(args);
+        }
+        while let Some(word) = words.next() {
             match word.as_str() {
                 "adaptive" => args.command = Command::Adaptive,
                 "crowd" => args.command = Command::Crowd,
                 "decide" => args.command = Command::Decide,
                 "doors" => args.command = Command::Doors { parts: Vec::new() },
                 "fair" => args.command = Command::Fair,
+                "hostile" => args.command = Command::Hostile { parts: Vec::new(), runs: None },
+                "--runs" => args.command.set_runs(words.next().as_deref())?,
                 "layer" => args.command = Command::Layer,
                 "memory" => args.command = Command::Memory,
                 "pause" => args.command = Command::Pause,
@@ -89,10 +107,24 @@ impl Command {
         let door = Part::ALL.iter().find(|(name, _)| *name == word);
         let of_redis = redis::PARTS.iter().find(|name| **name == word);
         match (self, door, of_redis) {
+            (Self::Hostile { parts, .. }, ..) => {
+                let known = hostile::names().find(|name| *name == word);
+                parts.push(known.ok_or_else(|| format!("no such attack: `{word}`; try --help"))?);
+            }
             (Self::Doors { parts }, Some((_, part)), _) => parts.push(*part),
             (Self::Redis { parts }, _, Some(part)) => parts.push(part),
             _ => return Err(format!("no such command or switch: `{word}`; try --help")),
         }
+        Ok(())
+    }
+
+    /// Takes how often an attack is made.
+    fn set_runs(&mut self, word: Option<&str>) -> Result<(), String> {
+        let Self::Hostile { runs, .. } = self else {
+            return Err("`--runs` is for `hostile`".into());
+        };
+        let count = word.and_then(|word| word.parse().ok()).filter(|runs| *runs > 0);
+        *runs = Some(count.ok_or("`--runs` takes a number, from 1 on")?);
         Ok(())
     }
 
@@ -101,6 +133,7 @@ impl Command {
         match self {
             Self::Doors { parts } => !parts.is_empty(),
             Self::Redis { parts } => !parts.is_empty(),
+            Self::Hostile { parts, runs } => !parts.is_empty() || runs.is_some(),
             _ => false,
         }
     }
@@ -131,6 +164,10 @@ Commands:
            `grpc`, `latency`, `idle` and `reload` after it measure only these
   fair     Nanoseconds for a turn in the fair queue, and how fair the turns are: the bound over
            a hundred million dispatches, shares of every second, a mouse among elephants
+  hostile  `tidegate serve` beside hostile peers: what an honest client notices, beside a process
+           that spins as much as they do, and what memory is left. Start it by
+           `cargo xtask campaign hostile`, which builds the server. One or more of `idle`,
+           `half-sent`, `unread`, `window-0`, `pings` and `rapid-reset` after it make only these
   layer    An axum service with a policy in front of it, beside none and beside tower_governor,
            and a policy of ten thousand rules beside one of ten
   memory   Resident bytes for each key, every subject in a process of its own
@@ -143,7 +180,8 @@ Commands:
 
 Switches:
   --quick  A twentieth of the work: shows that it runs, not how fast anything is
-  --json   Only the figures that have a target, one JSON object a line
+  --json   Only the figures, one JSON object a line
+  --runs N How often `hostile` makes each attack: five times unless said, once with --quick
   --write  Also replaces the command's section of bench/RESULTS.md
 
 The exit code is 1 if a figure misses its target, 2 if the benchmark could not run.
@@ -195,6 +233,16 @@ mod tests {
             "redis hot --write",
             Err("a part is not worth writing down: name no parts, or drop --write"),
         );
+    }
+
+    #[test]
+    fn attacks_can_be_made_in_part_and_less_often() {
+        let command = Command::Hostile { parts: vec!["unread"], runs: Some(2) };
+        let args = Args { command, effort: Effort::Full, json: true, write: false };
+        check("hostile unread --runs 2 --json", Ok(args));
+        check("hostile --runs none", Err("`--runs` takes a number, from 1 on"));
+        check("decide --runs 2", Err("`--runs` is for `hostile`"));
+        check("hostile loud", Err("no such attack: `loud`; try --help"));
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(crate) struct Figure {
 pub(crate) enum Target {
     AtMost(f64),
     AtLeast(f64),
+    /// None: it stands beside others.
+    Any,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +27,7 @@ pub(crate) enum Unit {
     Ratio,
     BytesPerKey,
     BytesPerConnection,
+    Mebibytes,
     Microseconds,
     Nanoseconds,
     /// How many requests of the largest kind.
@@ -39,6 +42,7 @@ impl Figure {
         match self.target {
             Target::AtMost(most) => self.value <= most,
             Target::AtLeast(least) => self.value >= least,
+            Target::Any => true,
         }
     }
 
@@ -57,20 +61,22 @@ impl Figure {
 }
 
 impl Target {
-    fn bound(self) -> f64 {
+    /// As JSON has it.
+    fn bound(self) -> String {
         match self {
-            Self::AtMost(bound) | Self::AtLeast(bound) => bound,
+            Self::AtMost(bound) | Self::AtLeast(bound) => bound.to_string(),
+            Self::Any => "null".to_owned(),
         }
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = match self {
-            Self::AtMost(_) => "<=",
-            Self::AtLeast(_) => ">=",
-        };
-        write!(f, "{sign} {}", self.bound())
+        match self {
+            Self::AtMost(bound) => write!(f, "<= {bound}"),
+            Self::AtLeast(bound) => write!(f, ">= {bound}"),
+            Self::Any => f.write_str("-"),
+        }
     }
 }
 
@@ -80,6 +86,7 @@ impl fmt::Display for Unit {
             Self::Ratio => "ratio",
             Self::BytesPerKey => "bytes/key",
             Self::BytesPerConnection => "bytes/connection",
+            Self::Mebibytes => "MiB",
             Self::Microseconds => "us",
             Self::Nanoseconds => "ns",
             Self::Requests => "requests",
@@ -118,6 +125,12 @@ mod tests {
         assert!(figure.holds());
         assert_eq!(figure.target.to_string(), ">= 10");
         assert!(!Figure { value: 9.9, ..figure }.holds());
+    }
+
+    #[test]
+    fn a_figure_without_a_target_holds() {
+        let figure = figure("hostile/x", 9.0, Target::Any);
+        assert!(figure.holds() && figure.json().contains(r#""target":null,"#));
     }
 
     #[test]

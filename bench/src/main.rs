@@ -1,8 +1,8 @@
 //! Tidegate beside its peers: the same work, in the same run.
 //!
 //! `subject` holds what is measured, `workload` and `usual` the traffic; `adaptive`, `crowd`,
-//! `decide`, `doors`, `fair`, `layer`, `memory`, `pause` and `redis` are the commands. Start with
-//! `--help`.
+//! `decide`, `doors`, `fair`, `hostile`, `layer`, `memory`, `pause` and `redis` are the commands.
+//! Start with `--help`.
 
 #![expect(
     clippy::print_stdout,
@@ -18,6 +18,7 @@ mod doors;
 mod fair;
 mod figure;
 mod histogram;
+mod hostile;
 mod idle;
 mod key;
 mod layer;
@@ -78,6 +79,11 @@ fn run(args: &Args) -> Result<bool> {
         Command::Decide => ("decide", decide::run(args.effort)),
         Command::Doors { parts } => ("doors", doors::run(args.effort, parts)?),
         Command::Fair => ("fair", fair::run(args.effort)),
+        Command::Hostile { parts, runs } => ("hostile", hostile::run(args.effort, parts, *runs)?),
+        Command::SpinChild { share } => {
+            hostile::spin(*share);
+            return Ok(true);
+        }
         Command::Layer => ("layer", layer::run(args.effort)?),
         Command::Memory => ("memory", memory::run(args.effort)?),
         Command::Pause => ("pause", pause::run(args.effort)?),

@@ -11,6 +11,12 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// Waits.
+#[expect(clippy::disallowed_methods, reason = "a client in real time asks when it is time to")]
+pub(crate) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
 /// The wall clock, for peers that ask their caller for it.
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "a peer takes the time of day as an argument")]

@@ -9,7 +9,7 @@ use crate::cargo::cargo;
 
 /// Runs one measurement; its output and its exit code are the benchmark's own.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
-    let call = call(args)?;
+    call(args)?;
     if args.iter().any(|arg| arg == "layer") {
         crate::servers::install_load(root)?;
     }
@@ -18,14 +18,19 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<ExitCode> {
         crate::peers::install(root)?;
         build_server(root)?;
     }
-    let mut command = cargo(root, &call);
+    measure(root, args)
+}
+
+/// Builds the benchmark and runs it with these arguments.
+pub(crate) fn measure(root: &Path, args: &[String]) -> Result<ExitCode> {
+    let mut command = cargo(root, &call(args)?);
     let status = command.status().context("cargo does not start")?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 /// Our own server, as it ships, beside the benchmark.
-fn build_server(root: &Path) -> Result<()> {
+pub(crate) fn build_server(root: &Path) -> Result<()> {
     let build = ["build", "--profile", "bench", "--locked", "--package", "tidegate-cli"];
     let status = cargo(root, &build).status().context("cargo does not start")?;
     ensure!(status.success(), "tidegate does not build; what cargo said is above");

@@ -29,6 +29,14 @@ Usage: cargo xtask <command>
              target folder, on two cores. Needs an idle machine. Minutes to build the peers,
              then as long as the measurement says: `redis` three minutes, `doors` six.
 
+  campaign hostile [attack...] [--quick] [--runs N] [--json]
+             `tidegate serve` beside hostile peers, in processes of their own: connections that say
+             nothing or half of something, pipelines that nobody reads, HTTP/2 with a window of 0,
+             floods of PING and of resets. What an honest client notices of each, beside a process
+             that spins as much, and what memory is left a minute later. Fails when a figure falls
+             short. Needs an idle machine. Half an hour for five runs of each; a few minutes with
+             --quick, which shows that it runs.
+
   mutants [args...]
              Breaks tidegate-core in every small way and sees whether a test notices; what
              may go unnoticed is listed in crates/core/mutants-accepted.txt. Needs
@@ -52,9 +60,10 @@ mod tests {
 
     #[test]
     fn every_command_is_taught() {
-        for command in
-            ["test", "servers", "tidy", "deny", "bench", "mutants", "fuzz", "proto", "help"]
-        {
+        for command in [
+            "test", "servers", "tidy", "deny", "bench", "campaign", "mutants", "fuzz", "proto",
+            "help",
+        ] {
             let taught = HELP.lines().any(|line| line.starts_with(&format!("  {command} ")));
             assert!(taught, "{command}");
         }

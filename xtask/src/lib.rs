@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task talks to a terminal")]
 
 mod bench;
+mod campaign;
 mod cargo;
 mod deny;
 mod fuzz;
@@ -59,6 +60,7 @@ fn dispatch(mut args: Vec<String>) -> Result<ExitCode> {
         "tidy" => alone(&args).and_then(|()| tidy_or_fail())?,
         "deny" => alone(&args).and_then(|()| deny::run(&root()?))?,
         "bench" => return bench::run(&root()?, &args),
+        "campaign" => return campaign::run(&root()?, &args),
         "fuzz" => fuzz::run(&root()?, &args)?,
         "mutants" => mutants::run(&root()?, &args)?,
         "proto" => alone(&args).and_then(|()| proto::run(&root()?))?,

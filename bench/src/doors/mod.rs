@@ -14,6 +14,7 @@ use anyhow::Result;
 
 pub(crate) use self::host::run_on_load_core;
 use self::server::Door;
+pub(crate) use self::server::built;
 use crate::report::Report;
 use crate::setting::Effort;
 

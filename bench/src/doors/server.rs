@@ -131,7 +131,7 @@ fn words(words: &[&str]) -> Vec<String> {
 }
 
 /// A program that was built beside this one.
-fn built(name: &str) -> Result<PathBuf> {
+pub(crate) fn built(name: &str) -> Result<PathBuf> {
     let own = env::current_exe().context("where is this program?")?;
     Ok(own.with_file_name(name))
 }
