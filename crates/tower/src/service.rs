@@ -67,7 +67,7 @@ where
         let asked = Asked::new(&request, P::length);
         let admit = self.shared.gate.admit(&asked).ready();
         if asked.lacks_address() && self.shared.gate.rules().enforces_by_address() {
-            return self.refuse_without_address(request);
+            return self.refuse_without_address(&request);
         }
         match admit {
             Ok(admission) if admission.verdict() == Verdict::Allow => {
@@ -83,12 +83,12 @@ impl<S, P> TidegateService<S, P> {
     /// For a request of an application that tells no addresses, under a policy that needs them.
     #[cold]
     #[inline(never)]
-    fn refuse_without_address<B>(&mut self, request: Request<B>) -> ResponseFuture<S, B, P>
+    fn refuse_without_address<B>(&mut self, request: &Request<B>) -> ResponseFuture<S, B, P>
     where
         S: Service<Request<B>> + Clone,
     {
         drop(take_ready(&mut self.inner));
-        ResponseFuture::refused(no_address::respond(Seen::new(&request)))
+        ResponseFuture::refused(no_address::respond(Seen::new(request)))
     }
 
     /// For a request that is refused, or has to wait: most are not and do not, and what is done for

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use super::source::File;
 
@@ -63,7 +64,8 @@ impl fmt::Display for Size {
 
 /// Whether a file is source of ours, and neither a test nor an example.
 fn counts(file: &File) -> bool {
-    let is_source = file.is_rust() || file.path.ends_with(".lua");
+    let is_lua = Path::new(&file.path).extension().is_some_and(|it| it == "lua");
+    let is_source = file.is_rust() || is_lua;
     let is_aside = ["tests", "examples", "fuzz"].into_iter().any(|it| file.has_folder(it));
     let is_tests = file.path.ends_with("/tests.rs");
     is_source && !is_aside && !is_tests && !file.is_generated()

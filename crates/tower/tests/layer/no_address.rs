@@ -1,12 +1,15 @@
 //! Applications that do not tell the layer who is connected.
 
-use http::Request;
+use http::{HeaderValue, Request};
+use tidegate_tower::Peer;
 
-use crate::support::{call, header, limited, text};
+use crate::support::{call, header, limited, request, text};
 
+/// A request from nobody knows where.
 fn nobody(line: &str) -> Request<()> {
-    let (method, uri) = line.split_once(' ').unwrap();
-    Request::builder().method(method).uri(uri).body(()).unwrap()
+    let mut request = request(line);
+    request.extensions_mut().remove::<Peer>();
+    request
 }
 
 /// The statuses of three requests without an address, and how many of them were served.
@@ -67,9 +70,9 @@ fn the_error_says_what_to_do() {
 fn a_call_of_grpc_has_it_as_a_status() {
     let (mut service, hello, _) = limited("rules: [{ name: a, key: ip, limit: 2/min }]");
     let mut request = nobody("POST /a.B/C");
-    request.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+    request.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
     let response = call(&mut service, request);
     assert_eq!((response.status().as_u16(), hello.calls()), (200, 0));
     assert_eq!(header(&response, "grpc-status"), Some("13"));
-    assert!(header(&response, "grpc-message").unwrap().contains("tonic"));
+    assert!(header(&response, "grpc-message").is_some_and(|it| it.contains("tonic")));
 }
