@@ -480,7 +480,7 @@ fn a_charge_by_the_old_quota_after_the_change_counts_in_full() {
         changes.into_iter().flat_map(|change| [1, 5].map(|late| (change, late)))
     {
         let new = Policy::token_bucket(new).unwrap();
-        let charged = NOW.after(Span::from_millis(late.into()));
+        let charged = NOW.after(Span::from_millis(late));
         let mut state = old.fresh();
         assert!(old.decide(&mut state, charged, 10).verdict.passes());
         new.carry(&old, &mut state, NOW);
