@@ -3,7 +3,6 @@
 use tidegate_core::{Grains, Kind, Policy, Quota, Shape, Span, State, Tick};
 
 use crate::plan::{WORD, width};
-use crate::script;
 
 /// Digits of a count at the end of a window's value.
 const COUNT: usize = 10;
@@ -82,12 +81,7 @@ fn read_line(grains: &Grains, value: &[u8]) -> Option<[u64; 2]> {
 
 fn write_line(grains: &Grains, zero_at: u128) -> Vec<u8> {
     let paid = u128::from(grains.tick());
-    let (mut ticks, parts) = (zero_at / paid, zero_at % paid);
-    // After a cut a key may lack so much that it is paid after the year 2112, and the scripts for
-    // narrow lines know no words.
-    if script::is_narrow(Shape::Line(*grains)) {
-        ticks = ticks.min(WORD - 1);
-    }
+    let (ticks, parts) = (zero_at / paid, zero_at % paid);
     if ticks < WORD && grains.tick() == 1 {
         format!("{ticks}").into_bytes()
     } else if ticks < WORD && grains.tick() <= PARTS_MAX {

@@ -32,6 +32,9 @@ pub(crate) enum Overflow {
     Queue,
 }
 
+/// The latest tick that scripts keep in one word: in the year 2112.
+const PAID_BY: Tick = Tick::from_micros((1 << 52) - 1);
+
 /// Where a key's debt meets zero, in grains since the epoch. Zero for a fresh key.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Line {
@@ -95,14 +98,16 @@ impl LineBucket {
         self.owing(self.in_cells(cells), now)
     }
 
-    /// A line that owes so many grains at `now`. What could only be paid after the last tick is not
-    /// told from a burst at that tick: so every line fits its words.
+    /// A line that owes so many grains at `now`. More than a burst is paid by [`PAID_BY`] at the
+    /// latest: so every line fits its words, here and in scripts.
     fn owing(&self, grains: u128, now: Tick) -> Line {
         if grains == 0 {
             return Line::default();
         }
-        let latest = self.grain_time::<u128>(Tick::MAX) + self.in_cells::<u128>(self.limit());
-        Line { zero_at: self.grain_time::<u128>(now).saturating_add(grains).min(latest) }
+        let now: u128 = self.grain_time(now);
+        let latest =
+            self.grain_time::<u128>(PAID_BY).max(now + self.in_cells::<u128>(self.limit()));
+        Line { zero_at: now.saturating_add(grains).min(latest) }
     }
 
     /// `line`, which lived until `now` under `old`, another part of the same quota: as full as it
