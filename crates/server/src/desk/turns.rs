@@ -12,9 +12,10 @@ use tokio::task::yield_now;
 pub(crate) struct Turns(Semaphore);
 
 impl Default for Turns {
-    /// A turn for each processor.
+    /// A turn for each processor but one, which is there for whoever asks now and then.
     fn default() -> Turns {
-        Turns::at_once(std::thread::available_parallelism().map_or(1, usize::from))
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Turns::at_once(processors.saturating_sub(1).max(1))
     }
 }
 
