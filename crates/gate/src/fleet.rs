@@ -293,6 +293,11 @@ impl FleetCharged {
 
     /// Brings what was charged to `cells`, as far as there is room.
     pub(crate) fn settle(&mut self, cells: u32, opening: Opening) -> Telling {
+        Box::pin(self.open(opening).settle(cells))
+    }
+
+    /// The ledger of what was charged; it is opened if there is none.
+    pub(crate) fn open(&mut self, opening: Opening) -> Arc<Ledger> {
         if self.ledger.is_none() {
             let (fleet, rule, key) = (self.fleet.clone(), self.rule.clone(), self.key);
             let receipts = std::mem::take(&mut self.receipts);
@@ -300,8 +305,7 @@ impl FleetCharged {
             let ledger = Ledger::new(Account { fleet, rule, key }, charged, opening);
             self.ledger = Some(Arc::new(ledger));
         }
-        let ledger = self.ledger.clone().expect("made just now");
-        Box::pin(ledger.settle(cells))
+        self.ledger.clone().expect("made just now")
     }
 
     pub(crate) fn fleet(&self) -> &Fleet {

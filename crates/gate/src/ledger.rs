@@ -4,13 +4,14 @@
 //! is to be charged in the end; then, one at a time, they bring what is charged to what was said
 //! last.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Decision, Tick};
+use tidegate_core::{Decision, Kind, Tick};
 use tidegate_redis::{Fleet, FleetDecided, FleetKey, FleetReceipts, SharedCharge, SharedRule};
 use tidegate_store::{By, Clock};
 
-use crate::settle::LOOKS_MAX;
+use crate::settle::{LOOKS_MAX, Telling, poll_all};
 
 /// What a limit has charged, and where.
 pub(crate) struct Ledger {
@@ -86,6 +87,12 @@ impl Ledger {
         self.bring()
     }
 
+    /// Charges nothing else, and asks what is left.
+    async fn look(self: Arc<Ledger>) {
+        let cells = self.cells();
+        self.settle(cells).await;
+    }
+
     async fn bring(self: Arc<Ledger>) {
         let mut receipts = self.receipts.lock().await;
         let Stands { wanted, charged, .. } = *self.stands();
@@ -150,6 +157,25 @@ impl Stands {
         }
         (self.charged, self.told) = (charged, told.or(self.told));
     }
+}
+
+/// Gives back what a request was charged that gives up before its start, but for permits; see
+/// [`FleetReceipts::give_up`].
+pub(crate) async fn give_up(ledgers: Vec<Arc<Ledger>>) {
+    let is_queue = |ledger: &Arc<Ledger>| ledger.rule.policy().kind() == Kind::LeakyQueue;
+    let (queues, others): (Vec<_>, Vec<_>) = ledgers.into_iter().partition(is_queue);
+    let mut slots = FleetReceipts::default();
+    for queue in &queues {
+        for charged in queue.receipts.lock().await.drain(..) {
+            slots.append(charged.receipts);
+        }
+    }
+    let is_back = matches!(slots.give_up().await, Ok(true));
+    let mut tellings: Vec<Telling> = Vec::new();
+    for ledger in queues.into_iter().chain(others) {
+        tellings.push(if is_back { Box::pin(ledger.settle(0)) } else { Box::pin(ledger.look()) });
+    }
+    poll_fn(|context| poll_all(&mut tellings, context)).await;
 }
 
 /// Gives back so many cells, the latest first.

@@ -21,7 +21,7 @@ use crate::admission::{Admission, Charged, Judged};
 use crate::answer::Answer;
 use crate::generation::{Generation, Limit};
 #[cfg(feature = "redis")]
-use crate::ledger::Opening;
+use crate::ledger::{self, Opening};
 
 /// Done at once in this process; for a fleet, when Redis knows.
 ///
@@ -198,8 +198,9 @@ impl Admission {
     }
 
     /// Gives back what a request was charged that gives up before its start; see
-    /// [`MemoryStore::give_up`].
+    /// [`MemoryStore::give_up`]. Of Redis it is the same.
     pub(crate) fn give_up(&mut self) -> Settling {
+        self.leave_unserved();
         let (home, generation) = (&*self.generation.home, &*self.generation);
         if let Some(store) = home.store.here() {
             let now = home.clock.now();
@@ -217,8 +218,34 @@ impl Admission {
             let charged = rules.iter().zip(charged);
             store.give_up(now, charged.map(|(rule, (key, receipt))| (rule, key, receipt)));
         }
-        // What Redis has charged, and its place in a share.
-        self.give_back(true)
+        self.give_up_there()
+    }
+
+    /// The same of what Redis has charged. It is told of permits at the same time.
+    #[cfg(feature = "redis")]
+    fn give_up_there(&mut self) -> Settling {
+        let (mut later, mut ledgers, mut fleet) = (Settling::default(), Vec::new(), None);
+        let (by, home) = (self.by, &*self.generation.home);
+        for judged in &mut self.each {
+            let Charged::Fleet(charged) = &mut judged.charged else { continue };
+            let opening = Opening { cells: judged.cost, by, clock: Arc::clone(&home.clock) };
+            if judged.is_permit {
+                let telling = charged.give_back(opening);
+                later.tell(charged.fleet(), telling);
+            } else {
+                ledgers.push(charged.open(opening));
+                fleet.get_or_insert_with(|| charged.fleet().clone());
+            }
+        }
+        if let Some(fleet) = fleet {
+            later.tell(&fleet, Box::pin(ledger::give_up(ledgers)));
+        }
+        later
+    }
+
+    #[cfg(not(feature = "redis"))]
+    fn give_up_there(&mut self) -> Settling {
+        Settling::default()
     }
 
     /// Gives back permits, or all of it. Redis is told of it also where nobody waits for that.
@@ -308,7 +335,7 @@ fn take_cells(receipts: &mut SmallVec<[Receipt; 1]>, mut cells: u32) -> SmallVec
 }
 
 /// Goes on with all of them, and keeps those that are not done.
-fn poll_all(later: &mut Vec<Telling>, context: &mut Context<'_>) -> Poll<()> {
+pub(crate) fn poll_all(later: &mut Vec<Telling>, context: &mut Context<'_>) -> Poll<()> {
     later.retain_mut(|telling| telling.as_mut().poll(context).is_pending());
     if later.is_empty() { Poll::Ready(()) } else { Poll::Pending }
 }

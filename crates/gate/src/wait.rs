@@ -12,8 +12,8 @@ use crate::keep::Held;
 use crate::settle::Settling;
 
 /// Waits until a request may start. Dropped before that, it leaves the queue, and what it was
-/// charged is given back. If others stand behind its slot, that stays empty until they have left
-/// too, and only permits are given back besides: nobody fills a queue for free.
+/// charged is given back. If others stand behind its slot, that stays empty (in this process until
+/// they have left too), and only permits are given back besides: nobody fills a queue for free.
 #[must_use = "the request has not been held back until this is awaited"]
 #[derive(Debug)]
 pub struct Start(Stage);

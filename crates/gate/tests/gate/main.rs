@@ -12,6 +12,8 @@ mod calendar;
 mod credits;
 mod decisions;
 mod fleet;
+mod fleet_differs;
+mod fleet_queue;
 mod fleet_reload;
 mod fleet_returns;
 mod fleet_several;

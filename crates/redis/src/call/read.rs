@@ -17,6 +17,8 @@ pub(crate) enum Outcome<'a> {
     Elsewhere(Vec<Elsewhere>),
     /// Permits were renewed: the receipt of each; nothing for one that has lapsed.
     Renewed(Renewed),
+    /// Given back; whether all of it was. A slot of a queue stays taken if others stand behind it.
+    Refunded(bool),
     /// Nothing was done: a state cannot be read.
     Unreadable(String),
 }
@@ -111,6 +113,13 @@ fn outcome<'a>(run: &Run<'a>, passed: i64, items: &mut Items<'_>) -> Result<Outc
     if let Does::Renew { .. } = run.request.does {
         let renewed: Result<_, Garbled> = limits.iter().map(|_| renewed(bytes(items)?)).collect();
         return renewed.map(Outcome::Renewed);
+    }
+    if let Does::Refund { .. } = run.request.does {
+        let mut is_back = true;
+        for _ in limits {
+            is_back &= bytes(items)?.is_empty();
+        }
+        return Ok(Outcome::Refunded(is_back));
     }
     let mut found = SmallVec::new();
     if !run.request.does.judges() {

@@ -7,9 +7,9 @@ use smallvec::SmallVec;
 use tidegate_core::{Kind, Receipt, Shape, Tick};
 use tidegate_store::{Key, Rule};
 
-use super::Fleet;
 use super::judge::Part;
 use super::returns::Return;
+use super::{Fleet, SharedCharge};
 use crate::failure::StoreError;
 use crate::wire::ServerRun;
 
@@ -117,6 +117,54 @@ impl FleetReceipts {
         self.give_back(|_| true).await
     }
 
+    /// Gives back what a request was charged that gives up before its start. Whether all of it.
+    ///
+    /// A slot of a queue that cannot come back, because others stand behind it, is paid for by
+    /// every limit: then only permits are given back. It is the same where Redis does not say
+    /// whether the slot came back: the error says why.
+    pub async fn give_up(mut self) -> Result<bool, StoreError> {
+        let (mut others, mut came_back) = (Entries::new(), Vec::new());
+        let (mut local, mut far) = (Vec::new(), Vec::new());
+        for entry in self.entries.drain(..) {
+            match entry.charged {
+                Charged::Store(back) if back.is_slot() => far.push(back),
+                charged if charged.kind() == Kind::LeakyQueue => local.push(charged),
+                charged => others.push(Entry { place: entry.place, charged }),
+            }
+        }
+        // From here on they give back permits, whatever becomes of this.
+        self.entries = others;
+        let Some(fleet) = self.fleet.clone() else { return Ok(true) };
+        let mut is_back = Ok(true);
+        for back in far {
+            let (rule, key, cost) = (back.rule.clone(), back.key, back.receipt.cost());
+            is_back = fleet.give_back(back).await;
+            if !matches!(is_back, Ok(true)) {
+                break;
+            }
+            came_back.push((rule, key, cost));
+        }
+        if let Ok(true) = is_back {
+            is_back = Ok(fleet.leave_here(local));
+        }
+        if let Ok(true) = is_back {
+            return self.refund().await.map(|()| true);
+        }
+        // Another slot stays empty, and these pay for it, too.
+        for (rule, key, cost) in came_back {
+            let _ = fleet.debit(SharedCharge { rule: &rule, key: &key, cost }).await;
+        }
+        let released = self.release().await;
+        is_back.and_then(|is_back| released.map(|()| is_back))
+    }
+
+    /// Adds what was charged by others of the same fleet, to be given back together. From then on
+    /// no limit can be told by its place.
+    pub fn append(&mut self, mut others: FleetReceipts) {
+        self.entries.extend(others.entries.drain(..));
+        self.fleet = self.fleet.take().or_else(|| others.fleet.take());
+    }
+
     /// Gives back everything, in a task of its own.
     pub(crate) fn refund_soon(self) {
         if let Some(runtime) = self.fleet.as_ref().map(|fleet| fleet.runtime().clone()) {
@@ -177,7 +225,7 @@ impl FleetReceipts {
                 continue;
             }
             match charged {
-                Charged::Store(back) => done = done.and(fleet.give_back(back).await),
+                Charged::Store(back) => done = done.and(fleet.give_back(back).await.map(drop)),
                 local @ Charged::Local { .. } => local.give_back_here(fleet),
             }
         }
@@ -263,6 +311,25 @@ impl Charged {
                 fleet.inner.owed.refund(&owed, key, now, receipt);
             }
         }
+    }
+}
+
+impl Fleet {
+    /// Gives back slots of this node's own queues. Whether they came back: all of them, or none.
+    fn leave_here(&self, slots: Vec<Charged>) -> bool {
+        let now = self.now();
+        let (mut charged, mut owing) = (Vec::new(), Vec::new());
+        for slot in slots {
+            if let Charged::Local { rule, key, receipt, owed } = slot {
+                charged.push((rule, key, receipt));
+                owing.extend(owed);
+            }
+        }
+        let is_back = self.inner.local.give_up(now, charged);
+        for (rule, key, receipt) in owing.into_iter().filter(|_| is_back) {
+            self.inner.owed.refund(&rule, key, now, receipt);
+        }
+        is_back
     }
 }
 

@@ -118,6 +118,11 @@ impl Return {
     fn is_permit(&self) -> bool {
         self.rule.policy().kind() == Kind::Concurrency
     }
+
+    /// Whether it is a slot of a queue.
+    pub(super) fn is_slot(&self) -> bool {
+        self.rule.policy().kind() == Kind::LeakyQueue
+    }
 }
 
 impl Fleet {
@@ -127,13 +132,14 @@ impl Fleet {
     }
 
     /// Gives something back to Redis, by what the rule is now: its states are kept under that. What
-    /// Redis certainly did not do is kept, and sent again.
-    pub(super) async fn give_back(&self, back: Return) -> Result<(), StoreError> {
+    /// Redis certainly did not do is kept, and sent again. Whether it came back: the slot of a
+    /// queue may not.
+    pub(super) async fn give_back(&self, back: Return) -> Result<bool, StoreError> {
         let asked = self.inner.store.now();
         self.send(Late { back, asked }).await
     }
 
-    async fn send(&self, late: Late) -> Result<(), StoreError> {
+    async fn send(&self, late: Late) -> Result<bool, StoreError> {
         let Late { back, asked } = &late;
         let run = (!back.is_permit()).then_some(back.run);
         let (store, rule) = (&self.inner.store, back.rule.present());

@@ -3,8 +3,7 @@
 //! Whoever asks while nobody else does sends its request itself, at once. Whoever comes while a
 //! call is under way puts its request into the queue of that server; one task takes all that wait,
 //! makes one call of them, and hands out the answers, while the next ones gather. Nothing ever
-//! waits on purpose, and under load calls grow by themselves. Requests that are alike are decided
-//! by one count.
+//! waits on purpose, and under load calls grow by themselves. One count decides those alike.
 
 mod eager;
 mod lane;
@@ -48,6 +47,8 @@ pub(crate) enum Reply {
         kept: Vec<Elsewhere>,
     },
     Renewed(Renewed),
+    /// Whether all of it was given back.
+    Refunded(bool),
 }
 
 /// What all limits said of a request.

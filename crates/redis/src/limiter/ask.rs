@@ -90,7 +90,7 @@ impl<'a> FleetAsk<'a> {
         let Some(keys) = self.keys() else { return Err(self.never()) };
         let decided = self.limiter.fleet.decide(&self.charges(&keys)).await;
         if decided.verdict.passes() {
-            Ok(FleetPass::new(decided))
+            Ok(FleetPass::new(&self.limiter.fleet, decided))
         } else {
             Err(self.answer(decided))
         }

@@ -1,10 +1,10 @@
 //! A request that has passed, and what can be given back of it.
 
-use tidegate_core::Decision;
+use tidegate_core::{Decision, Tick, Verdict};
 use tidegate_store::By;
 
 use crate::failure::StoreError;
-use crate::fleet::{FleetDecided, FleetReceipts};
+use crate::fleet::{Fleet, FleetDecided, FleetReceipts};
 
 /// A request that has passed. It owns what it needs, so it may outlive whoever asked.
 ///
@@ -14,12 +14,19 @@ pub struct FleetPass {
     decision: Decision,
     by: By,
     receipts: FleetReceipts,
+    fleet: Fleet,
+    /// When it is held back: its turn in a queue, by the server's clock.
+    starts_at: Tick,
 }
 
 impl FleetPass {
-    pub(super) fn new(decided: FleetDecided) -> FleetPass {
-        let (decision, by) = (decided.decision(), decided.by);
-        FleetPass { decision, by, receipts: decided.receipts }
+    pub(super) fn new(fleet: &Fleet, decided: FleetDecided) -> FleetPass {
+        let (decision, by, now) = (decided.decision(), decided.by, fleet.server_now());
+        let starts_at = match decision.verdict {
+            Verdict::Delay { by } => now.after(by),
+            _ => now,
+        };
+        FleetPass { decision, by, receipts: decided.receipts, fleet: fleet.clone(), starts_at }
     }
 
     /// The decision by which it passed.
@@ -33,8 +40,15 @@ impl FleetPass {
     }
 
     /// Gives back everything that was charged, as if it had never been asked.
+    ///
+    /// Before its turn in a queue has come, it obeys the law of those who leave a queue: if others
+    /// stand behind its slot, that stays empty, and only permits come back.
     pub async fn refund(self) -> Result<(), StoreError> {
-        self.receipts.refund().await
+        if self.fleet.server_now() < self.starts_at {
+            self.receipts.give_up().await.map(drop)
+        } else {
+            self.receipts.refund().await
+        }
     }
 
     /// Gives back its permits, and waits until that is done. Dropping it does the same without

@@ -8,7 +8,8 @@
 --       the requests: how many alike, how many limits, and the plan of each limit
 -- reply now; then for each request how many of those alike passed, and for each of its limits the
 --       state that was found; of a renewal, the tick from which the permit counts now and its
---       cells, or nothing if it has lapsed. -1 if one is kept under a former policy: nothing was done, and its
+--       cells, or nothing if it has lapsed; of a refund, `stays` if the slot of a queue did not
+--       come back. -1 if one is kept under a former policy: nothing was done, and its
 --       limit says `<`, the place of its key among the former ones, a space, and the state.
 --       -2 if a state cannot be read: nothing was done, and its limits say why.
 --
@@ -110,7 +111,9 @@ local function change(does, chosen)
       said = renew(plan, name, value)
     elseif does ~= 'x' and 0 < plan.cost then
       local act = does == 'r' and shape.refund or does == 'o' and shape.repay or shape.debit
-      keep(name, act(plan, value, now))
+      local new, lives, stays = act(plan, value, now)
+      keep(name, new, lives)
+      if does == 'r' and stays then said = 'stays' end
     end
     say(said)
   end

@@ -167,12 +167,13 @@ local function is_last(plan, words, ticks, parts)
   return math.min(ends, 2 * WORD - 1) == plan.burst_ticks
 end
 
+-- What is to be kept, for how long, and whether the slot of a queue stays taken: because others
+-- stand behind it, or because its time is over.
 function line.refund(plan, value, now)
   local words, ticks, parts = read(plan, value)
-  if plan.burst_words == 1 and not is_last(plan, words, ticks, parts) then
-    return written(plan, now, words, ticks, parts)
-  end
-  if not no_later(words, ticks, parts, 0, now, 0) then
+  local is_queue = plan.burst_words == 1
+  local stays = is_queue and not is_last(plan, words, ticks, parts)
+  if not stays and not no_later(words, ticks, parts, 0, now, 0) then
     parts = parts - plan.weight_parts
     if parts < 0 then parts, ticks = parts + plan.paid, ticks - 1 end
     ticks = ticks - plan.weight_ticks
@@ -181,5 +182,6 @@ function line.refund(plan, value, now)
     if words < 0 then words, ticks, parts = 0, now, 0 end
     words, ticks, parts = base(now, words, ticks, parts)
   end
-  return written(plan, now, words, ticks, parts)
+  local new, lives = written(plan, now, words, ticks, parts)
+  return new, lives, stays or is_queue and plan.burst_ticks <= now
 end

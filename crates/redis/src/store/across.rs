@@ -88,7 +88,7 @@ fn give_back(store: &RedisStore, part: &Part, answers: Answers) {
         let does = Does::refund(&receipt);
         let request = Request { does, slot: part.request.slot, limits };
         let (store, deadline) = (store.clone(), store.gather.deadline(GIVE_BACK_WITHIN));
-        tokio::spawn(async move { store.ask(request, deadline).await.map(drop) });
+        tokio::spawn(async move { store.reply(request, deadline).await.map(drop) });
     }
 }
 

@@ -5,6 +5,7 @@ use tokio::runtime::Handle;
 
 use super::{FleetCharge, RedisStore};
 use crate::failure::StoreError;
+use crate::gather::Reply;
 use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::rule::FleetRule;
@@ -24,18 +25,20 @@ impl RedisStore {
     /// was charged, and of a line only what time has not paid since it was asked for.
     ///
     /// As if it had been given back when it was asked for, or less: a line that had met zero in
-    /// between would have paid no more than that.
+    /// between would have paid no more than that. Whether it came back: the slot of a queue does
+    /// not if others stand behind it, or if its time is over.
     pub(crate) async fn refund_since(
         &self,
         rule: &FleetRule,
         key: &FleetKey,
         receipt: &Receipt,
         since: Since,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let late = self.now().since(since.asked);
         let does = Does::Refund { at: receipt.at(), late, run: since.run };
         let charge = FleetCharge { rule, key, cost: rule.worth(receipt) };
-        self.change(does, charge, self.deadline()).await.map(drop)
+        let done = self.change(does, charge, self.deadline()).await?;
+        Ok(matches!(done, Reply::Refunded(true)))
     }
 
     /// The present run of the servers: to be noted before something is charged.

@@ -342,7 +342,7 @@ impl RedisStore {
 fn decided(reply: Reply) -> Result<Decided, StoreError> {
     match reply {
         Reply::Decided(decided) => Ok(decided),
-        Reply::Elsewhere { .. } | Reply::Renewed(_) => Err(no_decision()),
+        Reply::Elsewhere { .. } | Reply::Renewed(_) | Reply::Refunded(_) => Err(no_decision()),
     }
 }
 

@@ -8,7 +8,7 @@ use super::bench_server::Bench;
 use crate::call::{Limit, Outcome, Request, Run};
 use crate::key::FleetKey;
 use crate::plan::Does;
-use crate::rule::FleetRule;
+use crate::rule::{FleetRule, Place};
 use crate::{told, value};
 
 /// Steps by algorithm, on the first server; others take fewer.
@@ -188,25 +188,24 @@ impl Trace {
         {
             return self.compare_renewal((taken, cost), renewed, now, &at());
         }
+        if let (Does::Refund { at: taken, .. }, Outcome::Refunded(is_back)) =
+            (step.request.does, &outcome)
+        {
+            let place = &step.request.limits[0].place;
+            return self.compare_refund(bench, (place, taken, cost), *is_back, now, &at());
+        }
         let Outcome::Decided { passed, mut found } = outcome else { panic!("{}", at()) };
         match step.request.does {
             Does::Reset => self.state = policy.fresh(),
-            Does::Refund { at, .. } => {
-                policy.refund(&mut self.state, now, Receipt::new(at, cost));
-                // What is as good as fresh is forgotten, even if the clock then goes back.
-                let place = &step.request.limits[0].place;
-                if policy.is_fresh(&self.state, now) && bench.value(&place.name).is_empty() {
-                    self.state = policy.fresh();
-                }
-                self.receipts.retain(|receipt| receipt.at() != at);
-            }
             Does::Peek => {
                 let (_, answers) = told::peek(&mut found, now);
                 let expected = policy.peek(&mut self.state.clone(), now, cost);
                 assert_eq!(answers[0].decision, expected, "{}", at());
                 assert_eq!(passed == step.count, expected.verdict.passes(), "{}", at());
             }
-            Does::Debit | Does::Repay | Does::Renew { .. } => unreachable!("not asked for"),
+            Does::Debit | Does::Repay | Does::Renew { .. } | Does::Refund { .. } => {
+                unreachable!("not asked for")
+            }
             Does::Decide => {
                 let mut model = self.state.clone();
                 for index in 0..step.count {
@@ -227,6 +226,25 @@ impl Trace {
                 self.receipts.drain(..excess);
             }
         }
+    }
+
+    fn compare_refund(
+        &mut self,
+        bench: &mut Bench,
+        (place, taken, cost): (&Place, Tick, u32),
+        is_back: bool,
+        now: Tick,
+        context: &str,
+    ) {
+        let policy = *self.rule.policy();
+        let receipt = Receipt::new(taken, cost);
+        assert_eq!(is_back, policy.takes_back(&self.state, now, &receipt), "{context}");
+        policy.refund(&mut self.state, now, receipt);
+        // What is as good as fresh is forgotten, even if the clock then goes back.
+        if policy.is_fresh(&self.state, now) && bench.value(&place.name).is_empty() {
+            self.state = policy.fresh();
+        }
+        self.receipts.retain(|receipt| receipt.at() != taken);
     }
 
     fn compare_renewal(

@@ -77,8 +77,10 @@ fn walk(bench: &mut Bench, rng: &mut Rng, rule: &FleetRule, key: &str) {
         let name = &ours.limits[0].place.name;
         let before = bench.value(name);
         let asked = bench.millis();
-        let Outcome::Decided { passed, .. } = bench.decide(&runs, now).remove(0) else {
-            panic!("{key}: no decision")
+        let passed = match bench.decide(&runs, now).remove(0) {
+            Outcome::Decided { passed, .. } => passed,
+            Outcome::Refunded(_) => 0,
+            other => panic!("{key}: {other:?}"),
         };
         let (after, lives) = (bench.value(name), bench.lives(name));
         let took = bench.millis() - asked;

@@ -14,6 +14,7 @@ mod examples;
 mod fleet;
 mod found;
 mod keys;
+mod leaving;
 mod limiter;
 mod refusals;
 mod renew;

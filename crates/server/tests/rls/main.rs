@@ -7,4 +7,5 @@ mod modes;
 mod policy;
 mod proxy;
 mod stand;
+mod stores;
 mod wire;

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_core::Span;
-use tidegate_gate::Gate;
+use tidegate_gate::{Gate, GateBuilder};
 use tidegate_server::rls::RlsSettings;
 use tidegate_server::rls::proto::{
     Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
@@ -69,10 +69,18 @@ impl Stand {
         folder: Option<&Path>,
         change: impl FnOnce(&mut Settings),
     ) -> Stand {
-        let clock = Arc::new(ManualClock::new());
-        // Some time in the middle of a minute, an hour and a day.
-        clock.advance(Span::from_micros(1_700_000_000_000_000));
-        let gate = Gate::builder().text(policy).clock(Arc::clone(&clock) as Arc<_>);
+        Stand::on(Gate::builder().text(policy), clock(), grpc, folder, change).await
+    }
+
+    /// The same with states where you say.
+    pub(crate) async fn on(
+        gate: GateBuilder,
+        clock: Arc<ManualClock>,
+        grpc: SocketAddr,
+        folder: Option<&Path>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Stand {
+        let gate = gate.clock(Arc::clone(&clock) as Arc<_>);
         let gate = gate.open().expect("a policy that is right");
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut settings = Settings {
@@ -134,6 +142,13 @@ impl Stand {
     }
 }
 
+/// A clock in the middle of a minute, an hour and a day.
+pub(crate) fn clock() -> Arc<ManualClock> {
+    let clock = Arc::new(ManualClock::new());
+    clock.advance(Span::from_micros(1_700_000_000_000_000));
+    clock
+}
+
 pub(crate) const NO_RULES: &str = "rules: [{ name: unused, match: { host: nowhere }, limit: 1/s }]";
 pub(crate) fn origin() -> http::Uri {
     http::Uri::from_static("http://tidegate")
@@ -170,6 +185,7 @@ pub(crate) struct Wire(SendRequest<Body>);
 impl Wire {
     pub(crate) async fn to(address: SocketAddr) -> Wire {
         let stream = TcpStream::connect(address).await.expect("it listens");
+        stream.set_nodelay(true).expect("a socket");
         let stream = TokioIo::new(stream);
         let (sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)
