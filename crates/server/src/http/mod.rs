@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use tokio::time::timeout;
 
 use self::rewound::Rewound;
 pub(crate) use self::route::TOKEN_HEADER;
@@ -96,20 +97,30 @@ impl Door for HttpDoor {
         });
         let builder = self.builder();
         let stream = TokioIo::new(Calm::new(Rewound::new(first, stream)));
-        {
+        let has_ended = {
             let mut connection = pin!(builder.serve_connection(stream, service));
             // How a connection ends is its client's business: there is nobody to tell.
-            tokio::select! {
-                _ = connection.as_mut() => return,
+            let has_ended = tokio::select! {
+                _ = connection.as_mut() => true,
                 () = room.late() => return,
-                () = stop.asked() => connection.as_mut().graceful_shutdown(),
+                () = stop.asked() => false,
+            };
+            if !has_ended {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    () = busy.finish(connection) => {}
+                    () = room.late() => return,
+                }
             }
-            tokio::select! {
-                () = busy.finish(connection) => {}
-                () = room.late() => return,
-            }
+            has_ended
+        };
+        if has_ended {
+            // A refusal may have been answered before the whole body was read. To close at once
+            // would reset the connection, and a proxy would take that for an error of ours.
+            let _ = timeout(limits::FAREWELL_TIME, home.farewell()).await;
+        } else {
+            home.farewell().await;
         }
-        home.farewell().await;
     }
 
     fn connections(&self, change: i64) {
