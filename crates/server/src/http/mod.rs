@@ -96,6 +96,8 @@ impl Door for HttpDoor {
             async move { Box::pin(door.respond(request, visitor, &room)).await }
         });
         let builder = self.builder();
+        // HTTP/2 has its own way to say that no more is read.
+        let is_two = first.starts_with(b"PRI ");
         let stream = TokioIo::new(Calm::new(Rewound::new(first, stream)));
         let has_ended = {
             let mut connection = pin!(builder.serve_connection(stream, service));
@@ -114,12 +116,12 @@ impl Door for HttpDoor {
             }
             has_ended
         };
-        if has_ended {
+        if !has_ended {
+            home.farewell().await;
+        } else if !is_two {
             // A refusal may have been answered before the whole body was read. To close at once
             // would reset the connection, and a proxy would take that for an error of ours.
             let _ = timeout(limits::FAREWELL_TIME, home.farewell()).await;
-        } else {
-            home.farewell().await;
         }
     }
 
