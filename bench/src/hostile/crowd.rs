@@ -105,7 +105,7 @@ fn go_on(attack: &Attack, peers: &mut [Peer], stopped: &Receiver<()>) -> f64 {
 impl Peer {
     fn come(&mut self, attack: &Attack) {
         let host = u8::try_from(2 + self.number % HOSTS).expect("few hosts");
-        // Whoever is not let in tries again later.
+        // A peer that is not let in tries again later.
         self.stream = connected(Ipv4Addr::new(127, 0, 0, host), self.port).ok();
         (self.unsent, self.sent, self.times) = ((attack.hello)(self.door), 0, 0);
     }

@@ -159,7 +159,7 @@ fn what_a_key_lacks_survives_every_detour() {
     }
 }
 
-/// A key that lacks more than its limit is refused until exactly the tick that it is told.
+/// A key that lacks more than its limit is refused until exactly the tick of the answer.
 #[test]
 fn retry_is_exact_after_a_cut() {
     for kind in Kind::ALL {

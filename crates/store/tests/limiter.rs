@@ -256,7 +256,7 @@ fn the_system_clock_never_goes_back_and_knows_the_year() {
     }
 }
 
-/// Whoever logs one gets a line, and no table of a million keys.
+/// A log line with one of them does not hold a table of a million keys.
 #[test]
 fn what_is_held_is_shown_on_one_line() {
     let builder = Limiter::builder().each("per-user", Quota::per_minute(5));

@@ -18,7 +18,7 @@ fn server() -> Tidegate {
     Tidegate::start(&policy(1_000_000_000), &["--log-level", "warn"]).unwrap()
 }
 
-/// Reads to the end of the connection; the last frame that it is told.
+/// Reads to the end of the connection; the last frame that came.
 fn last_word(mut stream: TcpStream) -> Option<Frame> {
     let mut last = None;
     let mut head = [0; 9];

@@ -369,7 +369,7 @@ fn clones_are_the_same_gate_and_async_is_the_same_decision() {
     assert_eq!(left(&gate.decide(&Sample::new("GET /"))), [0]);
 }
 
-/// Whoever logs one gets a line, and not the policy.
+/// A log line with one of them does not hold the policy.
 #[test]
 fn gates_and_admissions_are_shown_on_one_line() {
     let mut policy = "name: shop\nrules:".to_owned();

@@ -12,7 +12,7 @@ use tokio::task::yield_now;
 pub(crate) struct Turns(Semaphore);
 
 impl Default for Turns {
-    /// A turn for each processor but one, which is there for whoever asks now and then.
+    /// A turn for each processor but one, which is left to clients that ask now and then.
     fn default() -> Turns {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Turns::at_once(processors.saturating_sub(1).max(1))

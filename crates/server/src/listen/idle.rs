@@ -36,7 +36,7 @@ struct Loan<S> {
     unsent: Option<Answering>,
 }
 
-/// Where a stream is when whoever it was lent to has dropped it.
+/// Where a stream is when its borrower has dropped it.
 #[derive(Debug)]
 pub(crate) struct Home<S>(Arc<Mutex<Option<S>>>);
 

@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use crate::asked::Asked;
 use crate::world::{SOON, World};
 
-/// Whoever comes from 127.0.0.99 is a proxy.
+/// Connections from 127.0.0.99 are those of a proxy.
 const POLICY: &str = "
 identify: { trusted_proxies: [127.0.0.99/32] }
 rules: [{ name: all, limit: 100000/min }]
