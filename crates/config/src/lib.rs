@@ -60,7 +60,7 @@ pub use self::plan::{Asks, Known, Outline, Plan, Planned, Stopped, Who};
 pub use self::problem::Level;
 pub use self::report::{Finding, Report};
 pub use self::request::{Request, Response, Sample, without_port};
-pub use self::rule::{Rule, Timed, Unit, Variant, WithoutStore};
+pub use self::rule::{Rule, Timed, Unit, Variant};
 pub use self::rules::{FallbackHeader, Headers, Rules};
 pub use self::share::{Capacity, Share, Sharing};
 pub use self::source::{FILE_BYTES_MAX, Format};

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::adapt::Share;
-use tidegate_core::{Kind, Policy, Span, Tick};
+use tidegate_core::{Kind, Policy, Span, Tick, WithoutStore};
 
 use crate::attribute::Attribute;
 use crate::cost::Cost;
@@ -76,20 +76,6 @@ pub(crate) enum Missing {
     Skip,
     /// All such requests count as one.
     Together,
-}
-
-/// What a rule does when its store does not answer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WithoutStore {
-    /// Refuses.
-    Closed,
-    /// Decides by the same policy in this process, at this node's share of the quota.
-    Local {
-        /// How many nodes share it.
-        nodes: u32,
-    },
-    /// Lets pass.
-    Open,
 }
 
 /// What a rule counts, as HTTP clients are told.

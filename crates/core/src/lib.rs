@@ -45,6 +45,7 @@ mod policy;
 mod quota;
 mod shape;
 mod tick;
+mod without;
 
 pub use crate::all::{Limit, decide_all};
 pub use crate::credits::Credits;
@@ -54,3 +55,4 @@ pub use crate::policy::{Change, Policy, State};
 pub use crate::quota::{Grains, Quota, QuotaError};
 pub use crate::shape::Shape;
 pub use crate::tick::{Span, Tick};
+pub use crate::without::WithoutStore;

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_config::{Outline, Plan};
-use tidegate_core::{Decision, Receipt, Tick, Verdict};
-use tidegate_store::{By, Key};
+use tidegate_core::{Decision, Tick, Verdict};
+use tidegate_store::{By, Charged, Left, Standing, StoreKey};
 
 use crate::answer::Answer;
 use crate::apart::Lease;
 use crate::generation::Limit;
-#[cfg(feature = "redis")]
-use crate::ledger::Ledger;
 use crate::turn::Turn;
 
 /// What was decided about a request.
@@ -88,55 +86,15 @@ pub(crate) struct Judged {
     pub(crate) is_charged: bool,
     /// Whether another admission holds what this limit charged for both.
     pub(crate) is_shared: bool,
-    /// What it cost when it was decided; in this process, what it costs by now.
+    /// What it cost when it was decided, or since it was settled at once.
     pub(crate) cost: u32,
-    /// The same of what it said.
+    /// What it said, with what is left since it was settled at once.
     pub(crate) decision: Decision,
-    /// Since when that is what is left, in this process, if not since it was decided.
+    /// When it was settled at once.
     pub(crate) settled_at: Option<Tick>,
+    /// Whom it counts.
+    pub(crate) key: StoreKey,
     pub(crate) charged: Charged,
-}
-
-/// What was charged, and where.
-#[derive(Debug)]
-pub(crate) enum Charged {
-    #[cfg(feature = "redis")]
-    Fleet(Box<crate::fleet::FleetCharged>),
-    Here {
-        key: Key,
-        /// For what was charged at first, and for what was charged since.
-        receipts: SmallVec<[Receipt; 1]>,
-    },
-}
-
-impl Charged {
-    pub(crate) fn here(key: Key, receipt: Option<Receipt>) -> Charged {
-        let receipts = receipt.map_or_else(SmallVec::new, |receipt| SmallVec::from_buf([receipt]));
-        Charged::Here { key, receipts }
-    }
-
-    /// One more receipt of what was charged there.
-    pub(crate) fn add(&mut self, receipt: Option<Receipt>) {
-        match self {
-            #[cfg(feature = "redis")]
-            Charged::Fleet(_) => {}
-            Charged::Here { receipts, .. } => {
-                // Not by `extend`, which is made for many.
-                if let Some(receipt) = receipt {
-                    receipts.push(receipt);
-                }
-            }
-        }
-    }
-
-    /// The same place, with nothing charged there.
-    fn nothing(&self) -> Charged {
-        match self {
-            #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => Charged::Fleet(Box::new(charged.nothing())),
-            Charged::Here { key, .. } => Charged::here(*key, None),
-        }
-    }
 }
 
 impl Judged {
@@ -155,39 +113,42 @@ impl Judged {
 
     /// What the limit said, with what is left since it was settled.
     pub(crate) fn decision(&self) -> Decision {
-        match &self.charged {
-            #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => {
-                let told = charged.ledger().and_then(Ledger::told);
-                let told = told.map_or(self.decision, |told| told.decision);
-                Decision { verdict: self.decision.verdict, ..told }
-            }
-            Charged::Here { .. } => self.decision,
-        }
+        let left = self.charged.standing().and_then(|standing| standing.left);
+        let left = left.map_or(self.decision, |left| left.decision);
+        Decision { verdict: self.decision.verdict, ..left }
     }
 
     /// Since when that is what is left, if not since it was decided.
     pub(crate) fn settled_at(&self) -> Option<Tick> {
-        match &self.charged {
-            #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => Some(charged.ledger()?.told()?.at),
-            Charged::Here { .. } => self.settled_at,
+        match self.charged.standing() {
+            Some(standing) => standing.left.map(|left| left.at),
+            None => self.settled_at,
         }
     }
 
     /// How many cells it costs by now.
     pub(crate) fn cost(&self) -> u32 {
-        match &self.charged {
-            #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => charged.ledger().map_or(self.cost, Ledger::cells),
-            Charged::Here { .. } => self.cost,
+        self.charged.standing().map_or(self.cost, |standing| standing.cells)
+    }
+
+    /// Notes what became of it, where the store says so at once.
+    pub(crate) fn stands(&mut self, standing: Standing) {
+        self.cost = standing.cells;
+        if let Some(Left { decision, at }) = standing.left {
+            self.decision = Decision { verdict: self.decision.verdict, ..decision };
+            self.settled_at = Some(at);
         }
+    }
+
+    /// Whether both are of one rule and one key: then they are charged together.
+    pub(crate) fn is_beside(&self, other: &Judged) -> bool {
+        (self.rule, self.variant) == (other.rule, other.variant) && self.key == other.key
     }
 
     /// What the limit said, for another request that it was asked for at the same time.
     pub(crate) fn shared(&self, cost: u32, is_open: bool) -> Judged {
-        let charged = self.charged.nothing();
-        Judged { cost, is_open, is_charged: false, is_shared: true, charged, ..*self }
+        let (key, charged) = (self.key.clone(), Charged::Nothing);
+        Judged { cost, is_open, is_charged: false, is_shared: true, key, charged, ..*self }
     }
 }
 

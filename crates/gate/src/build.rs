@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tidegate_config::{LoadError, Loaded, Report, Rules};
 use tidegate_core::adapt::{Settings, SettingsError};
 use tidegate_core::{Span, Tick};
-use tidegate_store::{Clock, MemoryStore, Restored, RestoredRule, SystemClock};
+use tidegate_store::{
+    Clock, FollowsNodes, MemoryStore, Restored, RestoredRule, Store, StoreFailure, SystemClock,
+};
 
 use crate::apart::Leases;
 use crate::gate::{Gate, Home, Inner};
@@ -18,7 +21,6 @@ use crate::plain::Book;
 use crate::restored::RestoredLimits;
 use crate::secret::KeySecret;
 use crate::snapshot::{self, SnapshotProblem, SnapshotRestored};
-use crate::store::{AnyStore, StoreFailure};
 
 /// Opens a [`Gate`].
 #[derive(Debug, Default)]
@@ -30,11 +32,13 @@ pub struct GateBuilder {
     restore: Option<PathBuf>,
     adaptive: Settings,
     secret: Option<KeySecret>,
-    #[cfg(feature = "redis")]
-    fleet: Option<tidegate_redis::Fleet>,
-    #[cfg(feature = "redis")]
-    beat: crate::nodes::Beat,
+    store: Option<Arc<dyn Store>>,
+    beat: Beat,
 }
+
+/// How often a node says that it is there; `None` is never.
+#[derive(Debug)]
+struct Beat(Option<Duration>);
 
 #[derive(Debug)]
 enum Policy {
@@ -68,12 +72,18 @@ impl GateBuilder {
         self
     }
 
-    /// How often this node tells the fleet that it is there, so that nodes know how many share the
-    /// quota while Redis does not answer: every three seconds unless said. `None` is never: then
-    /// the policy's `nodes` is all that is known, and others do not count this one.
-    #[cfg(feature = "redis")]
-    pub fn beat_every(mut self, beat: Option<std::time::Duration>) -> GateBuilder {
-        self.beat = crate::nodes::Beat(beat);
+    /// A store of your choice, as Redis for a fleet. If the policy has a name, and a store in Redis
+    /// was given no prefix, the names of keys begin with it: see `RedisStore::for_policy`.
+    pub fn store(mut self, store: impl Store + 'static) -> GateBuilder {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// How often this node tells those that share its store that it is there, so that nodes know how
+    /// many share the quota while the store does not answer: every three seconds unless said. `None`
+    /// is never: then the policy's `nodes` is all that is known, and others do not count this one.
+    pub fn beat_every(mut self, beat: Option<Duration>) -> GateBuilder {
+        self.beat = Beat(beat);
         self
     }
 
@@ -94,14 +104,6 @@ impl GateBuilder {
             Some(Policy::Rules(rules)) => rules.name(),
             _ => None,
         }
-    }
-
-    /// States in Redis, shared by a fleet. If the policy has a name, and the fleet's store was
-    /// given no prefix, the names of keys begin with it: see `RedisStore::for_policy`.
-    #[cfg(feature = "redis")]
-    pub fn fleet(mut self, fleet: tidegate_redis::Fleet) -> GateBuilder {
-        self.fleet = Some(fleet);
-        self
     }
 
     /// Names those who are counted by a hash with this secret: in Redis, where addresses and names
@@ -139,14 +141,10 @@ impl GateBuilder {
         let builder = self.read()?;
         let Some(Policy::Rules(rules)) = builder.policy else { return Err(OpenError::NoPolicy) };
         let clock = builder.clock.unwrap_or_else(|| Arc::new(SystemClock::new()));
-        let memory = builder.memory.unwrap_or_default();
-        #[cfg(feature = "redis")]
-        let store = match builder.fleet {
-            Some(fleet) => AnyStore::Fleet(fleet.for_policy(rules.name())),
-            None => AnyStore::Here(memory),
+        let store: Arc<dyn Store> = match builder.store {
+            Some(store) => store.for_policy(rules.name()).unwrap_or(store),
+            None => Arc::new(builder.memory.unwrap_or_default()),
         };
-        #[cfg(not(feature = "redis"))]
-        let store = AnyStore::Here(memory);
         let now = store.now(&*clock);
         let (store, began_with, limits) = match builder.restore {
             Some(path) => begin_with(&path, store, now)?,
@@ -166,11 +164,33 @@ impl GateBuilder {
         let plain = Book::default();
         let inner = Inner { current, home, plain, adapt, reloading, saving, restored, began_with };
         let gate = Gate(Arc::new(inner));
-        #[cfg(feature = "redis")]
         if let Some(every) = builder.beat.0 {
-            gate.count_nodes(every);
+            let follower = Follower(Arc::downgrade(&gate.0));
+            gate.0.store.count_nodes(every, Box::new(follower));
         }
         Ok(gate)
+    }
+}
+
+impl Default for Beat {
+    fn default() -> Beat {
+        Beat(Some(Duration::from_secs(3)))
+    }
+}
+
+/// A gate whose limits go by the number of nodes.
+struct Follower(Weak<Inner>);
+
+impl FollowsNodes for Follower {
+    fn is_over(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+
+    fn follow(&self) -> Result<(), StoreFailure> {
+        match self.0.upgrade().map(|inner| Gate(inner).scale()) {
+            Some(Err(error)) => Err(StoreFailure::new(error.to_string())),
+            Some(Ok(())) | None => Ok(()),
+        }
     }
 }
 
@@ -184,13 +204,16 @@ fn warned(loaded: Loaded) -> Arc<Rules> {
 }
 
 /// A store, the snapshot that it began with, and the limits of that.
-type Begun = (AnyStore, Option<SnapshotRestored>, Vec<RestoredRule>);
+type Begun = (Arc<dyn Store>, Option<SnapshotRestored>, Vec<RestoredRule>);
 
 /// The store with what a snapshot knows, if there is one.
-fn begin_with(path: &Path, store: AnyStore, now: Tick) -> Result<Begun, OpenError> {
-    let Some(memory) = store.here() else {
-        #[cfg(feature = "redis")]
-        crate::nodes::restore(path, &store).map_err(OpenError::Snapshot)?;
+fn begin_with(path: &Path, store: Arc<dyn Store>, now: Tick) -> Result<Begun, OpenError> {
+    let Some(memory) = store.memory() else {
+        if store.is_shared()
+            && let Some(nodes) = snapshot::load_nodes(path).map_err(OpenError::Snapshot)?
+        {
+            store.set_nodes(nodes);
+        }
         return Ok((store, None, Vec::new()));
     };
     let loaded = snapshot::load(path, memory.keys_max()).map_err(OpenError::Snapshot)?;
@@ -205,7 +228,7 @@ fn begin_with(path: &Path, store: AnyStore, now: Tick) -> Result<Begun, OpenErro
              caught up; if it was wrong then, remove the snapshot and start again"
         );
     }
-    Ok((AnyStore::Here(store), Some(SnapshotRestored { keys, at, behind }), rules))
+    Ok((Arc::new(store), Some(SnapshotRestored { keys, at, behind }), rules))
 }
 
 /// Why there is no gate, or no other policy.

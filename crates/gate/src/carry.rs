@@ -9,16 +9,15 @@ use std::collections::{HashMap, HashSet};
 
 use tidegate_config::{Part, Rule, Timed};
 use tidegate_core::{Kind, Tick};
-use tidegate_store::{Key, MemoryStore};
+use tidegate_store::{Key, MemoryStore, Store};
 
-use crate::generation::Generation;
-use crate::store::AnyStore;
+use crate::generation::{Generation, memory_rule};
 
 /// Two policies, one after the other, and where both count.
 pub(crate) struct Carry<'a> {
     pub(crate) before: &'a Generation,
     pub(crate) after: &'a Generation,
-    pub(crate) store: &'a AnyStore,
+    pub(crate) store: &'a dyn Store,
     pub(crate) now: Tick,
 }
 
@@ -32,7 +31,7 @@ struct Both {
 impl Carry<'_> {
     /// Charges what was consumed. In Redis nothing is charged: every node would do it.
     pub(crate) fn over(&self) {
-        let Some(store) = self.store.here() else { return };
+        let Some(store) = self.store.memory() else { return };
         let names = self.before.rules.rules().iter().map(Rule::name);
         let places: HashMap<&str, usize> = names.zip(0..).collect();
         for (after, rule) in self.after.rules.rules().iter().enumerate() {
@@ -68,7 +67,7 @@ impl Carry<'_> {
             let policies = self.after.rule(rule.after).variants()[variant].policies();
             for (limit, timed) in self.after.limits(rule.after, variant).iter().zip(policies) {
                 let present = limit.present(timed, self.store, self.now);
-                let Some(present) = present.here() else { continue };
+                let Some(present) = memory_rule(&present) else { continue };
                 let now = store.peek(present, key, self.now, 0);
                 // It may remember the key from earlier; that is not charged again.
                 let known = now.limit.saturating_sub(now.remaining);
@@ -98,7 +97,8 @@ impl Carry<'_> {
                 if is_held || timed.part() != like.part() {
                     continue;
                 }
-                if let Some(present) = limit.present(timed, self.store, self.now).here() {
+                let present = limit.present(timed, self.store, self.now);
+                if let Some(present) = memory_rule(&present) {
                     let said = store.peek(present, key, self.now, 0);
                     most = most.max(said.limit.saturating_sub(said.remaining));
                 }

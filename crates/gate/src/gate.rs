@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
-use tidegate_config::{Request, Rules};
+use tidegate_config::{Facts, Request, Rules};
 use tidegate_core::Tick;
-use tidegate_store::Clock;
+use tidegate_store::{Clock, Store, Verb, Work, at_once};
 
 use crate::admission::Admission;
-use crate::apart::Leases;
+use crate::apart::{Lease, Leases};
 use crate::build::{GateBuilder, OpenError};
 use crate::carry::Carry;
 use crate::counts::RuleCounts;
 use crate::generation::Generation;
+use crate::judge::How;
 use crate::load::Adapt;
 use crate::plain::Book;
 use crate::restored::RestoredLimits;
 use crate::secret::KeySecret;
 use crate::snapshot::SnapshotRestored;
-use crate::store::AnyStore;
 use crate::turn::{Patience, Turning};
 
 /// Decides about requests by a policy file. Clones are the same gate.
@@ -44,7 +44,7 @@ pub(crate) struct Inner {
 /// What stays when policies change: a store, and the clock by which it counts.
 #[derive(Debug)]
 pub(crate) struct Home {
-    pub(crate) store: AnyStore,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     /// By which keys are named where they are kept, if there is one.
     pub(crate) secret: Option<KeySecret>,
@@ -77,16 +77,15 @@ impl std::ops::Deref for Inner {
     }
 }
 
-/// A decision that is being made. In this process it is there at once.
+/// A decision that is being made. With the store in this process it is there at once.
 #[must_use = "nothing has been decided until this is polled"]
 #[derive(Debug)]
 pub struct Admit(Admitting);
 
 enum Admitting {
+    Asking(Work<Admission>),
+    Decided(Box<Admission>),
     Done,
-    #[cfg(feature = "redis")]
-    Fleet(Pin<Box<dyn Future<Output = Admission> + Send>>),
-    Here(Box<Admission>),
     Turning(Box<Turning>),
 }
 
@@ -122,18 +121,24 @@ impl Gate {
         self.advance();
         let current = self.0.current.load();
         let generation = current.mine();
-        Admit(match &self.0.store {
-            #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => {
-                Admitting::Fleet(crate::fleet::admit(&self.0, generation, fleet, request, true))
+        let facts = generation.rules.facts(request, self.0.clock.now());
+        let how = how(generation, request);
+        if self.0.store.answers_at_once() {
+            return Admit(match decide_at_once(generation, &facts, how, Patience::Usual) {
+                Ok(admission) => Admitting::Decided(admission),
+                Err(turning) => Admitting::Turning(turning),
+            });
+        }
+        // All that is needed of the request is taken here.
+        let mut admission = Admission::found(generation, &facts);
+        let asking = generation.asking(&facts, admission.route_cost, Patience::Usual);
+        Admit(Admitting::Asking(Box::pin(async move {
+            admission.judge(how).await;
+            match asking.filter(|_| admission.verdict.passes()) {
+                Some(asking) => *admission.turning(asking).await,
+                None => *admission,
             }
-            AnyStore::Here(store) => {
-                match self.decide_here(store, generation, request, Patience::Usual) {
-                    Ok(admission) => Admitting::Here(admission),
-                    Err(turning) => Admitting::Turning(turning),
-                }
-            }
-        })
+        })))
     }
 
     /// What [`Gate::admit`] would answer: the same verdicts, with the numbers as they are now.
@@ -141,30 +146,37 @@ impl Gate {
     pub fn peek(&self, request: &dyn Request) -> Admit {
         let current = self.0.current.load();
         let generation = current.mine();
-        Admit(match &self.0.store {
-            #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => {
-                Admitting::Fleet(crate::fleet::admit(&self.0, generation, fleet, request, false))
-            }
-            AnyStore::Here(store) => {
-                let facts = generation.rules.facts(request, self.0.clock.now());
-                Admitting::Here(self.judged_here(store, generation, &facts, false))
-            }
+        let facts = generation.rules.facts(request, self.0.clock.now());
+        let mut admission = Admission::found(generation, &facts);
+        let how = How { verb: Verb::Peek, patience: None };
+        Admit(if self.0.store.answers_at_once() {
+            at_once(admission.judge(how));
+            Admitting::Decided(admission)
+        } else {
+            Admitting::Asking(Box::pin(async move {
+                admission.judge(how).await;
+                *admission
+            }))
         })
     }
 
-    /// The same for code that is not async. It waits for nothing: a share that has no place free
-    /// refuses it.
+    /// Decides as [`Gate::admit`] does, for code that is not async. It waits for nothing: a share
+    /// that has no place free refuses it.
     ///
     /// # Panics
     ///
-    /// If states are kept in Redis: then there is something to wait for.
+    /// If states are not kept in this process: then there is something to wait for.
     pub fn decide(&self, request: &dyn Request) -> Admission {
-        let store = self.0.store.here().expect("await `admit` where states are kept in Redis");
+        assert!(
+            self.0.store.answers_at_once(),
+            "await `admit` where states are not kept in this process"
+        );
         self.advance();
         let current = self.0.current.load();
         let generation = current.mine();
-        match self.decide_here(store, generation, request, Patience::None) {
+        let facts = generation.rules.facts(request, self.0.clock.now());
+        let how = how(generation, request);
+        match decide_at_once(generation, &facts, how, Patience::None) {
             Ok(admission) => *admission,
             Err(turning) => *turning.given_up(),
         }
@@ -205,7 +217,7 @@ impl Gate {
             self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = self.0.generation();
         let mut is_over = before.hold();
-        let now = self.0.store.now(&*self.0.clock);
+        let now = self.0.home.now();
         let rules = rules.unwrap_or_else(|| Arc::clone(&before.rules));
         let rules = (rules, self.0.adapt.factor());
         let next = || {
@@ -226,7 +238,7 @@ impl Gate {
         // After that: a snapshot finds them here or there.
         self.0.restored.claimed(went_on.iter().map(|name| &**name));
         // After that: what is consumed by the old rules is not forgotten.
-        Carry { before: &before, after: &next, store: &self.0.store, now }.over();
+        Carry { before: &before, after: &next, store: &*self.0.store, now }.over();
         Ok(())
     }
 
@@ -252,23 +264,46 @@ impl Gate {
         &self.0.clock
     }
 
+    /// The store that keeps its states.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
+    }
+
     /// The most keys that are remembered here, of each size of state.
     pub fn keys_max(&self) -> usize {
-        match &self.0.store {
-            #[cfg(feature = "redis")]
-            AnyStore::Fleet(_) => tidegate_redis::Fleet::LOCAL_KEYS_MAX,
-            AnyStore::Here(store) => store.keys_max(),
-        }
+        self.0.store.keys_max()
     }
 
     /// How many keys are remembered here.
     pub fn keys(&self) -> usize {
-        match &self.0.store {
-            #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => fleet.local_stats().keys,
-            AnyStore::Here(store) => store.len(),
+        match self.0.store.memory() {
+            Some(store) => store.len(),
+            None => self.0.store.stats().memory.keys,
         }
     }
+}
+
+/// Decides by a store that answers at once. What passes may have to wait for a turn.
+fn decide_at_once(
+    generation: &Arc<Lease>,
+    facts: &Facts<'_, '_>,
+    how: How,
+    patience: Patience,
+) -> Result<Box<Admission>, Box<Turning>> {
+    let mut admission = Admission::found(generation, facts);
+    at_once(admission.judge(how));
+    if generation.shares.is_empty() || !admission.verdict.passes() {
+        return Ok(admission);
+    }
+    match generation.begin(facts, admission.route_cost, patience) {
+        Some(begun) => admission.begun(begun),
+        None => Ok(admission),
+    }
+}
+
+fn how(generation: &Generation, request: &dyn Request) -> How {
+    let patience = if generation.holds_back { request.patience() } else { None };
+    How { verb: Verb::Decide, patience }
 }
 
 /// The rules of a generation.
@@ -289,16 +324,13 @@ impl Admit {
         matches!(self.0, Admitting::Turning(_))
     }
 
-    /// The decision, if it has been made already: always so in this process, unless a turn has to
-    /// be waited for.
+    /// The decision, if it has been made already: always so with the store in this process, unless
+    /// a turn has to be waited for.
     #[inline]
     pub fn ready(self) -> Result<Box<Admission>, Admit> {
         match self.0 {
-            Admitting::Here(admission) => Ok(admission),
-            #[cfg(feature = "redis")]
-            Admitting::Fleet(future) => Err(Admit(Admitting::Fleet(future))),
-            Admitting::Turning(turning) => Err(Admit(Admitting::Turning(turning))),
-            Admitting::Done => Err(self),
+            Admitting::Decided(admission) => Ok(admission),
+            admitting => Err(Admit(admitting)),
         }
     }
 }
@@ -308,19 +340,15 @@ impl Future for Admit {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Admission> {
         match &mut self.0 {
-            #[cfg(feature = "redis")]
-            Admitting::Fleet(future) => return future.as_mut().poll(context),
+            Admitting::Asking(asking) => return asking.as_mut().poll(context),
             Admitting::Turning(turning) => {
                 return Pin::new(&mut **turning).poll(context).map(|admission| *admission);
             }
-            Admitting::Here(_) | Admitting::Done => {}
+            Admitting::Decided(_) | Admitting::Done => {}
         }
         match std::mem::replace(&mut self.0, Admitting::Done) {
-            Admitting::Here(admission) => Poll::Ready(*admission),
-            #[cfg(feature = "redis")]
-            Admitting::Fleet(_) => unreachable!("polled above"),
-            Admitting::Turning(_) => unreachable!("polled above"),
-            Admitting::Done => panic!("polled after it was done"),
+            Admitting::Decided(admission) => Poll::Ready(*admission),
+            _ => panic!("polled after it was done"),
         }
     }
 }
@@ -328,10 +356,9 @@ impl Future for Admit {
 impl std::fmt::Debug for Admitting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Admitting::Asking(_) => "asking the store",
+            Admitting::Decided(_) => "decided",
             Admitting::Done => "done",
-            #[cfg(feature = "redis")]
-            Admitting::Fleet(_) => "asking Redis",
-            Admitting::Here(_) => "decided",
             Admitting::Turning(_) => "waiting for a turn",
         })
     }

@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_config::{Rule, Rules, Timed, Unit, Variant, WithoutStore};
+use tidegate_config::{Rule, Rules, Timed, Unit, Variant};
 use tidegate_core::adapt::Share;
-use tidegate_core::{Change, Kind, Policy, Span, Tick};
-use tidegate_store::RestoredRule;
+use tidegate_core::{Change, Kind, Policy, Span, Tick, WithoutStore};
+use tidegate_store::{RestoredRule, Store, StoreFailure, StoreLimit, WantedLimit};
 
+use crate::admission::Judged;
 use crate::counts::Counts;
 use crate::gate::Home;
 use crate::kept::{KeptLimits, name, usual_name};
 use crate::shares::Shares;
-use crate::store::{AnyStore, StoreFailure, StoreRule, Wanted};
 
 /// A policy in force.
 pub(crate) struct Generation {
@@ -51,7 +51,7 @@ pub(crate) type Limits = SmallVec<[Limit; 1]>;
 pub(crate) struct Limit {
     /// Under which it keeps its consumption.
     pub(crate) name: Box<str>,
-    rule: StoreRule,
+    rule: StoreLimit,
     calendar: Option<Box<Calendar>>,
     /// Its name as clients see it.
     pub(crate) name_shown: Box<str>,
@@ -90,13 +90,13 @@ struct Calendar {
 /// A limit of a calendar, as it is in this window.
 #[derive(Debug)]
 pub(crate) struct Window {
-    rule: StoreRule,
+    rule: StoreLimit,
     until: Tick,
 }
 
 /// A limit as it is now.
 pub(crate) enum Present<'g> {
-    Always(&'g StoreRule),
+    Always(&'g StoreLimit),
     Window(Arc<Window>),
 }
 
@@ -121,7 +121,7 @@ impl Generation {
         let kept = KeptLimits::new(&rules, before, restored, home.secret.as_ref());
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
         let over = Over::default();
-        let (limits, went_on) = limits((&rules, factor), &kept, &home.store, (now, &over))?;
+        let (limits, went_on) = limits((&rules, factor), &kept, &*home.store, (now, &over))?;
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
@@ -146,6 +146,19 @@ impl Generation {
         &self.limits[rule][variant]
     }
 
+    /// The limit that is asked, as it is at `now`.
+    #[inline]
+    pub(crate) fn present(&self, judged: &Judged, now: Tick) -> Present<'_> {
+        let (rule, variant) = (judged.rule as usize, judged.variant as usize);
+        let part = usize::from(judged.part);
+        let limit = &self.limits[rule][variant][part];
+        if let Some(always) = limit.always() {
+            return Present::Always(always);
+        }
+        let timed = &self.rule(rule).variants()[variant].policies()[part];
+        limit.present(timed, &*self.home.store, now)
+    }
+
     pub(crate) fn rule(&self, number: usize) -> &Rule {
         &self.rules.rules()[number]
     }
@@ -158,7 +171,7 @@ impl Generation {
     pub(crate) fn named_rules(&self) -> Vec<RestoredRule> {
         let mut rules = Vec::new();
         self.each_limit(|limit, other_name| {
-            if let Some(rule) = limit.present_rule().here().cloned() {
+            if let Some(rule) = memory_rule(&limit.present_rule()).cloned() {
                 let also = other_name.unwrap_or_default();
                 rules.push(RestoredRule { name: limit.name.to_string(), also, rule });
             }
@@ -187,7 +200,7 @@ impl Generation {
     /// The limits of a rule that are kept in this process, as they are now.
     pub(crate) fn rules_here(&self, rule: usize) -> impl Iterator<Item = tidegate_store::Rule> {
         let limits = self.limits[rule].iter().flatten();
-        limits.filter_map(|limit| limit.present_rule().here().cloned())
+        limits.filter_map(|limit| memory_rule(&limit.present_rule()).cloned())
     }
 
     fn counts_by_name(&self) -> HashMap<&str, Arc<Counts>> {
@@ -206,10 +219,10 @@ impl Limit {
     fn new(
         (rule, timed): (&Rule, &Timed),
         share: Share,
-        (wanted, made): (Wanted<'_>, StoreRule),
+        (wanted, made): (WantedLimit<'_>, StoreLimit),
         (now, over): (Tick, &Over),
     ) -> Limit {
-        let Wanted { name, policy, .. } = wanted;
+        let WantedLimit { name, policy, .. } = wanted;
         let calendar = timed.changes_at(now).map(|until| {
             let window = ArcSwap::from_pointee(Window { rule: made.clone(), until });
             let (without, over) = (rule.without_store(), Arc::clone(over));
@@ -235,7 +248,7 @@ impl Limit {
         }
     }
 
-    pub(crate) fn present_rule(&self) -> StoreRule {
+    pub(crate) fn present_rule(&self) -> StoreLimit {
         match &self.calendar {
             Some(calendar) => calendar.window.load().rule.clone(),
             None => self.rule.clone(),
@@ -244,13 +257,13 @@ impl Limit {
 
     /// The limit, if it is the same at any time.
     #[inline]
-    pub(crate) fn always(&self) -> Option<&StoreRule> {
+    pub(crate) fn always(&self) -> Option<&StoreLimit> {
         self.calendar.is_none().then_some(&self.rule)
     }
 
     /// The limit as it is at `now`.
     #[inline]
-    pub(crate) fn present(&self, timed: &Timed, store: &AnyStore, now: Tick) -> Present<'_> {
+    pub(crate) fn present(&self, timed: &Timed, store: &dyn Store, now: Tick) -> Present<'_> {
         match &self.calendar {
             None => Present::Always(&self.rule),
             Some(calendar) => Present::Window(calendar.window(&self.name, timed, store, now)),
@@ -261,7 +274,7 @@ impl Limit {
 impl Calendar {
     /// The window's rule. Whoever is the first in a new window makes the next. Nothing of the last
     /// one counts in it, so it is a rule of its own, and the last is forgotten.
-    fn window(&self, name: &str, timed: &Timed, store: &AnyStore, now: Tick) -> Arc<Window> {
+    fn window(&self, name: &str, timed: &Timed, store: &dyn Store, now: Tick) -> Arc<Window> {
         let present = self.window.load_full();
         if now < present.until {
             return present;
@@ -272,9 +285,17 @@ impl Calendar {
         if now < present.until || *is_over {
             return present;
         }
-        let next = store.rule(name, timed.scaled(now, self.share), self.without);
+        let next = WantedLimit {
+            name: name.to_owned(),
+            policy: timed.scaled(now, self.share),
+            without: self.without,
+            before: None,
+            change: Change::default(),
+            besides: Vec::new(),
+        };
+        let next = store.put(&[next], now).map(Vec::into_iter).map(|mut made| made.next());
         match (next, timed.changes_at(now)) {
-            (Ok(rule), Some(until)) => {
+            (Ok(Some(rule)), Some(until)) => {
                 let next = Arc::new(Window { rule, until });
                 self.window.store(Arc::clone(&next));
                 next
@@ -286,10 +307,10 @@ impl Calendar {
 }
 
 impl std::ops::Deref for Present<'_> {
-    type Target = StoreRule;
+    type Target = StoreLimit;
 
     #[inline]
-    fn deref(&self) -> &StoreRule {
+    fn deref(&self) -> &StoreLimit {
         match self {
             Present::Always(rule) => rule,
             Present::Window(window) => &window.rule,
@@ -306,7 +327,7 @@ fn holds_back(rules: &Rules) -> bool {
 fn limits(
     (rules, factor): (&Rules, Share),
     kept: &KeptLimits<'_>,
-    store: &AnyStore,
+    store: &dyn Store,
     (now, over): (Tick, &Over),
 ) -> Result<(Vec<Vec<Limits>>, WentOn), StoreFailure> {
     let (mut wanted, mut went_on) = (Vec::new(), WentOn::new());
@@ -315,7 +336,7 @@ fn limits(
             wanted.extend(variant.policies().iter().map(|timed| {
                 let before = kept.before((rule, variant, timed));
                 went_on.extend(before.map(|kept| kept.name.clone()));
-                Wanted {
+                WantedLimit {
                     name: name(rule, variant, timed),
                     policy: timed.scaled(now, rule.share(factor)),
                     without: rule.without_store(),
@@ -338,6 +359,14 @@ fn limits(
         rule.variants().iter().map(|variant| limits_of(rule, variant)).collect()
     };
     Ok((rules.rules().iter().map(limits_of_rule).collect(), went_on))
+}
+
+/// The rule of a limit that is kept in this process.
+pub(crate) fn memory_rule(limit: &StoreLimit) -> Option<&tidegate_store::Rule> {
+    match limit {
+        StoreLimit::Memory(rule) => Some(rule),
+        StoreLimit::Other(_) => None,
+    }
 }
 
 /// What stands between the items of a list.

@@ -10,7 +10,6 @@ use tidegate_core::{Span, Tick};
 use tidegate_store::{Clock, WakeId};
 
 use crate::admission::Admission;
-use crate::renew::Background;
 
 /// Keeps the permits of a request until it is dropped; made by [`ToKeep::keep`].
 #[must_use = "permits are kept until this is dropped"]
@@ -19,7 +18,6 @@ pub struct Keeping(Arc<Keeper>);
 
 struct Keeper {
     clock: Arc<dyn Clock>,
-    background: Background,
     reach: Box<Reach>,
     is_over: AtomicBool,
     next: Mutex<Option<WakeId>>,
@@ -107,7 +105,6 @@ impl ToKeep {
         let ToKeep { clock, lapse_at } = self;
         let keeper = Arc::new(Keeper {
             clock,
-            background: Background::here(),
             reach: Box::new(reach),
             is_over: AtomicBool::new(false),
             next: Mutex::default(),
@@ -154,7 +151,8 @@ impl Wake for Keeper {
         }
         let mut lapse_at = None;
         (self.reach)(&mut |admission| {
-            self.background.finish(admission.renew());
+            // The store finishes it, whether or not somebody waits.
+            drop(admission.renew());
             lapse_at = admission.lapse_next(self.clock.now());
         });
         if let Some(lapse_at) = lapse_at {

@@ -9,11 +9,10 @@ use std::fmt::Write as _;
 
 use tidegate_config::{Rule, Rules, Timed, Variant};
 use tidegate_core::{Change, Policy};
-use tidegate_store::RestoredRule;
+use tidegate_store::{RestoredRule, StoreLimit};
 
 use crate::generation::Generation;
 use crate::secret::{KeySecret, hidden};
-use crate::store::StoreRule;
 
 /// Limits of before: each under its name, and under its other one.
 pub(crate) struct KeptLimits<'a> {
@@ -30,7 +29,7 @@ pub(crate) struct KeptLimits<'a> {
 #[derive(Clone)]
 pub(crate) struct Kept {
     pub(crate) name: Box<str>,
-    pub(crate) rule: StoreRule,
+    pub(crate) rule: StoreLimit,
     /// All of it, if it was in force until now.
     in_force: Option<Policy>,
 }
@@ -64,7 +63,7 @@ impl<'a> KeptLimits<'a> {
     ) -> KeptLimits<'a> {
         let mut by_name = HashMap::new();
         for RestoredRule { name, also, rule } in waiting {
-            let rule = StoreRule::Here(rule.clone());
+            let rule = StoreLimit::Memory(rule.clone());
             let kept = Kept { name: name.as_str().into(), rule, in_force: None };
             add(&mut by_name, kept, (!also.is_empty()).then(|| also.clone()));
         }
@@ -130,7 +129,7 @@ impl<'a> KeptLimits<'a> {
         (rule, timed): (&Rule, &Timed),
         former: &Former,
         goes_on: Option<&Kept>,
-    ) -> Vec<StoreRule> {
+    ) -> Vec<StoreLimit> {
         let Some((before, (place, had))) = self.before.zip(self.rule_before(rule)) else {
             return Vec::new();
         };

@@ -1,65 +1,27 @@
-//! Answers that are there at once in this process, and later where Redis is asked.
+//! Answers of a gate that are there at once, or later where its store has to be waited for.
 
-use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use tidegate_store::{Later, at_once};
 
-/// An answer, or the way to it.
-pub(crate) enum Later<T> {
-    Done,
-    #[cfg(feature = "redis")]
-    Asked(Pin<Box<dyn Future<Output = T> + Send>>),
-    Here(T),
-}
+use crate::gate::Home;
 
-impl<T> Later<T> {
-    /// The answer, if it is there.
-    pub(crate) fn ready(self) -> Result<T, Later<T>> {
-        match self {
-            Later::Here(answer) => Ok(answer),
-            #[cfg(feature = "redis")]
-            Later::Asked(future) => Err(Later::Asked(future)),
-            Later::Done => Err(Later::Done),
+impl Home {
+    /// The answer of `work` that asks the store.
+    pub(crate) fn later<T>(&self, work: impl Future<Output = T> + Send + 'static) -> Later<T> {
+        if self.store.answers_at_once() {
+            Later::Ready(at_once(work))
+        } else {
+            Later::pending(work)
         }
     }
 }
 
-impl<T: Unpin> Future for Later<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let _ = &context;
-        #[cfg(feature = "redis")]
-        if let Later::Asked(future) = &mut *self {
-            return future.as_mut().poll(context);
-        }
-        match std::mem::replace(&mut *self, Later::Done) {
-            Later::Here(answer) => Poll::Ready(answer),
-            #[cfg(feature = "redis")]
-            Later::Asked(_) => unreachable!("polled above"),
-            Later::Done => panic!("polled after it was done"),
-        }
-    }
-}
-
-impl<T> fmt::Debug for Later<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Later::Done => "done",
-            #[cfg(feature = "redis")]
-            Later::Asked(_) => "asking Redis",
-            Later::Here(_) => "there",
-        })
-    }
-}
-
-/// What each kind of answer is to whoever waits for it.
+/// What each kind of answer is to those who wait for it.
 macro_rules! later {
     ($(#[$docs:meta])* $name:ident -> $answer:ty $(, #[$expected:meta])?) => {
         $(#[$docs])*
-        #[must_use = "Redis is asked when this is awaited"]
+        #[must_use = "the store is asked when this is awaited"]
         #[derive(Debug)]
-        pub struct $name(pub(crate) crate::later::Later<$answer>);
+        pub struct $name(pub(crate) tidegate_store::Later<$answer>);
 
         impl $name {
             /// The answer, if it is there already: always so in this process.

@@ -22,25 +22,15 @@ mod build;
 mod carry;
 mod counts;
 mod draft;
-#[cfg(feature = "redis")]
-mod fleet;
-#[cfg(feature = "redis")]
-mod fleet_key;
 mod gate;
 mod generation;
 mod headers;
-mod here;
 mod holds;
+mod judge;
 mod keep;
 mod kept;
 mod later;
-#[cfg(feature = "redis")]
-mod ledger;
 mod load;
-#[cfg(feature = "redis")]
-mod nodes;
-#[cfg(feature = "redis")]
-mod permits;
 mod plain;
 mod problem;
 mod reload;
@@ -53,19 +43,19 @@ mod shares;
 mod snapshot;
 mod stamp;
 mod stats;
-mod store;
 mod suite;
+mod text_key;
 mod together;
 mod turn;
 mod wait;
 
 pub use tidegate_config::{
     Attribute, FallbackHeader, Format, Headers, Length, LoadError, Loaded, Report, Request,
-    Response, Rule, Rules, Sample, Share, Suite, Test, Unit, WithoutStore, without_port,
+    Response, Rule, Rules, Sample, Share, Suite, Test, Unit, without_port,
 };
-pub use tidegate_core::adapt;
+pub use tidegate_core::{WithoutStore, adapt};
 pub use tidegate_fair::Reason as CrowdedBy;
-pub use tidegate_store::{By, SnapshotError};
+pub use tidegate_store::{By, RemoteStats, SnapshotError, Store, StoreFailure};
 
 pub use crate::admission::{Admission, Reason};
 pub use crate::answer::Answer;
@@ -84,8 +74,7 @@ pub use crate::secret::KeySecret;
 pub use crate::settle::Settling;
 pub use crate::shares::ShareStats;
 pub use crate::snapshot::{SaveError, SnapshotProblem, SnapshotRestored, SnapshotSaved};
-pub use crate::stats::{GateStats, StoreStats};
-pub use crate::store::StoreFailure;
+pub use crate::stats::GateStats;
 pub use crate::suite::{Tryout, Unmet};
 pub use crate::together::{AdmitTogether, Together};
 pub use crate::wait::Start;

@@ -3,51 +3,18 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use smallvec::SmallVec;
-use tidegate_core::{Kind, Receipt, Shape, Tick};
+use tidegate_core::Tick;
+use tidegate_store::{Place, StoreFailure, Work};
 
-use crate::admission::{Admission, Charged, Judged};
-use crate::settle::limit_of;
-use crate::store::StoreFailure;
+use crate::admission::{Admission, Judged};
 
 /// Whether permits are still held, or why that is not known.
-pub(crate) type Held = Result<bool, StoreFailure>;
+type Held = Result<bool, StoreFailure>;
 
-/// A renewal that is under way.
-pub(crate) type Renewal = Pin<Box<dyn Future<Output = Held> + Send>>;
-
-/// Where renewals are finished that nobody waits for: the runtime, where there is one.
-#[derive(Debug)]
-pub(crate) struct Background {
-    #[cfg(feature = "redis")]
-    runtime: Option<tokio::runtime::Handle>,
-}
-
-impl Background {
-    /// The runtime that this is called on.
-    pub(crate) fn here() -> Background {
-        Background {
-            #[cfg(feature = "redis")]
-            runtime: tokio::runtime::Handle::try_current().ok(),
-        }
-    }
-
-    /// Finishes a renewal. In this process it is done already.
-    pub(crate) fn finish(&self, renewing: Renewing) {
-        #[cfg(feature = "redis")]
-        if let (Err(renewing), Some(runtime)) = (renewing.ready(), &self.runtime) {
-            runtime.spawn(renewing);
-        }
-        #[cfg(not(feature = "redis"))]
-        let _ = (self, renewing);
-    }
-}
-
-/// Done at once in this process; for a fleet, when Redis has answered. All permits are renewed
-/// together.
-#[must_use = "Redis is asked when this is awaited"]
+/// Done at once with the store in this process, otherwise when the store has answered. All permits
+/// are renewed together, also where nobody waits for that.
 pub struct Renewing {
-    later: Vec<Renewal>,
+    later: Vec<Work<Held>>,
     so_far: Held,
 }
 
@@ -62,25 +29,17 @@ impl Admission {
     /// then they come back when their lease ends, and the next renewal says that they are gone.
     pub fn renew(&mut self) -> Renewing {
         let mut renewing = Renewing { later: Vec::new(), so_far: Ok(true) };
-        for index in 0..self.each.len() {
-            let judged = &mut self.each[index];
-            if !judged.is_permit || !judged.is_charged {
-                continue;
-            }
-            let is_shadow = judged.is_shadow;
-            match &mut judged.charged {
-                #[cfg(feature = "redis")]
-                Charged::Fleet(charged) => {
-                    let renewal = charged.renew();
-                    renewing.later.push(Box::pin(async move {
-                        let is_held = renewal.await;
-                        if is_shadow { Ok(true) } else { is_held }
-                    }));
-                }
-                Charged::Here { .. } => {
-                    let is_held = self.renew_here(index) || is_shadow;
-                    renewing.hears(Ok(is_held));
-                }
+        let home = &*self.generation.home;
+        let now = home.now();
+        for judged in self.each.iter_mut().filter(|it| it.is_permit && it.is_charged) {
+            let (is_shadow, limit) = (judged.is_shadow, self.generation.present(judged, now));
+            let at = Place { limit: &limit, key: &judged.key };
+            match home.store.renew(at, &mut judged.charged, &home.clock).ready() {
+                Ok(is_held) => renewing.hears(if is_shadow { Ok(true) } else { is_held }),
+                Err(later) => renewing.later.push(Box::pin(async move {
+                    let is_held = later.await;
+                    if is_shadow { Ok(true) } else { is_held }
+                })),
             }
         }
         renewing
@@ -103,44 +62,10 @@ impl Admission {
     }
 
     fn lapses_at(&self, judged: &Judged) -> Option<Tick> {
-        let receipts = match &judged.charged {
-            #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => {
-                return charged.permits_lapse_at(&*self.generation.home.clock);
-            }
-            Charged::Here { receipts, .. } => receipts,
-        };
-        let taken = receipts.iter().filter(|receipt| 0 < receipt.cost());
-        let first = taken.map(Receipt::at).min()?;
-        let (limit, timed) = limit_of(&self.generation, judged.rule, judged.variant, judged.part);
-        let present = limit.present(timed, &self.generation.home.store, first);
-        // The policy may have been changed since.
-        let policy = self.generation.home.store.here()?.policy(present.here()?);
-        match policy.shape() {
-            Shape::Log { per, .. } if policy.kind() == Kind::Concurrency => Some(first.after(per)),
-            _ => None,
-        }
-    }
-
-    /// Renews a permit in this process.
-    fn renew_here(&mut self, index: usize) -> bool {
-        let (home, generation) = (&*self.generation.home, &*self.generation);
-        let judged = &mut self.each[index];
-        let (key, receipts) = match &mut judged.charged {
-            #[cfg(feature = "redis")]
-            Charged::Fleet(_) => return false,
-            Charged::Here { key, receipts } => (*key, receipts),
-        };
-        let Some(store) = home.store.here() else { return false };
-        let now = home.clock.now();
-        let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
-        let present = limit.present(timed, &home.store, now);
-        let Some(rule) = present.here() else { return false };
-        let taken: SmallVec<[Receipt; 1]> = std::mem::take(receipts);
-        let renewed = taken.into_iter().filter_map(|it| store.renew(rule, key, now, it));
-        receipts.extend(renewed);
-        // What costs nothing holds nothing.
-        judged.cost == 0 || !receipts.is_empty()
+        let home = &*self.generation.home;
+        let limit = self.generation.present(judged, home.now());
+        let at = Place { limit: &limit, key: &judged.key };
+        home.store.lapses_at(at, &judged.charged, &*home.clock)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use smallvec::SmallVec;
 use tidegate_config::{Planned, Request};
+use tidegate_store::{Later, Place, StoreFailure};
 
+use crate::admission::Judged;
 use crate::answer::name_of;
 use crate::gate::Gate;
-use crate::generation::Generation;
-use crate::later::{Later, later};
-use crate::store::{AnyStore, StoreFailure};
+use crate::judge::unsaid;
+use crate::later::later;
 
 later! {
     /// Keys that are being made fresh: done at once in this process. The names of the limits.
@@ -27,29 +28,28 @@ impl Gate {
         let is_wanted =
             |planned: &&Planned<'_>| rule.is_none_or(|rule| rule == planned.rule.name());
         let wanted: SmallVec<[&Planned<'_>; 4]> = plan.charges.iter().filter(is_wanted).collect();
-        Resetting(match &self.0.store {
-            #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => crate::fleet::reset(self, &generation, fleet, &wanted),
-            AnyStore::Here(_) => Later::Here(self.reset_here(&generation, &wanted)),
-        })
-    }
-
-    fn reset_here(
-        &self,
-        generation: &Generation,
-        wanted: &[&Planned<'_>],
-    ) -> Result<Vec<String>, StoreFailure> {
-        let (mut names, now) = (Vec::with_capacity(wanted.len()), self.now());
-        let Some(store) = self.0.store.here() else { return Ok(names) };
+        let (home, now) = (&self.0.home, self.0.home.now());
+        let (mut names, mut limits) = (Vec::with_capacity(wanted.len()), Vec::new());
         for planned in wanted {
-            let key = store.key(&planned.key[..]);
-            let key = key.map_err(|error| StoreFailure::new(error.to_string()))?;
-            self.limits_here(generation, planned, key, now, |(present, key), _| {
-                present.here().inspect(|rule| store.reset(rule, key));
-            });
+            match home.key(&planned.key) {
+                Ok(key) => limits.extend(unsaid(&generation, planned, &key)),
+                Err(error) => {
+                    return Resetting(Later::Ready(Err(StoreFailure::new(error.to_string()))));
+                }
+            }
             names.extend(names_of(planned));
         }
-        Ok(names)
+        let reset = |judged: &Judged| {
+            let limit = generation.present(judged, now);
+            home.store.reset(Place { limit: &limit, key: &judged.key })
+        };
+        let resets: Vec<_> = limits.iter().map(reset).collect();
+        Resetting(home.later(async move {
+            for reset in resets {
+                reset.await?;
+            }
+            Ok(names)
+        }))
     }
 }
 

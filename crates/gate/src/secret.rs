@@ -51,7 +51,6 @@ impl KeySecret {
     }
 
     /// The name of a value of this kind, as hexadecimal digits: those of 128 bits.
-    #[cfg(feature = "redis")]
     pub(crate) fn name_of(&self, kind: &str, value: &[u8]) -> String {
         let mut context = hmac::Context::with_key(&self.0);
         // The length keeps a kind and a value apart.

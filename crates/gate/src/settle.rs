@@ -1,60 +1,38 @@
 //! What is done about a charge after the response is known: more, less, or nothing.
 
-#[cfg(feature = "redis")]
-use std::future::poll_fn;
 use std::pin::Pin;
-#[cfg(feature = "redis")]
-use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use smallvec::SmallVec;
-use tidegate_config::{Response, Timed};
-use tidegate_core::{Decision, Receipt, Tick};
-#[cfg(feature = "redis")]
-use tidegate_redis::Fleet;
-use tidegate_store::{Key, MemoryStore, Rule};
-#[cfg(feature = "redis")]
-use tokio::runtime::Handle;
+use tidegate_config::Response;
+use tidegate_core::Decision;
+use tidegate_store::{Charged, Later, LimitCharge, Place, Verb, Work};
 
-use crate::admission::{Admission, Charged, Judged};
+use crate::admission::{Admission, Judged};
 use crate::answer::Answer;
-use crate::generation::{Generation, Limit};
-#[cfg(feature = "redis")]
-use crate::ledger::{self, Opening};
 
-/// Done at once in this process; for a fleet, when Redis knows.
+/// Done at once with the store in this process; otherwise when the store knows.
 ///
-/// Redis is told of all limits at the same time. Dropped before that is done, it is finished by a
-/// task of its own: what a request costs does not depend on who still waits for it, nor on the
-/// thread that it is dropped on.
+/// The store is asked about all limits at the same time. Dropped before that is done, the store
+/// finishes it: what a request costs does not depend on who still waits for it, nor on the thread
+/// that it is dropped on.
 #[derive(Default)]
-#[must_use = "when this has been awaited, Redis knows"]
+#[must_use = "when this has been awaited, the store knows"]
 pub struct Settling {
-    /// Never locked: only whoever has it alone looks into it. So it is `Sync`, as bodies have to be
-    /// that are boxed.
-    later: Mutex<Vec<Telling>>,
-    /// Where it is finished; there is one wherever something is later.
-    #[cfg(feature = "redis")]
-    runtime: Option<Handle>,
+    /// Never locked: only its owner looks into it. So it is `Sync`, as bodies have to be that are
+    /// boxed.
+    later: Mutex<Vec<Work<()>>>,
 }
 
-/// How often room is looked for that others may take meanwhile.
-pub(crate) const LOOKS_MAX: usize = 8;
-
-/// Something that Redis is to be told.
-pub(crate) type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 impl Settling {
-    fn each(&mut self) -> &mut Vec<Telling> {
+    fn each(&mut self) -> &mut Vec<Work<()>> {
         self.later.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has Redis told something, by the connections of a fleet.
-    #[cfg(feature = "redis")]
-    fn tell(&mut self, fleet: &Fleet, telling: Telling) {
-        self.runtime.get_or_insert_with(|| fleet.runtime().clone());
-        self.each().push(telling);
+    fn waits_for<T: Send + Unpin + 'static>(&mut self, later: Later<T>) {
+        if let Later::Pending(work) = later.map(drop) {
+            self.each().push(work);
+        }
     }
 }
 
@@ -68,7 +46,7 @@ impl Admission {
     /// answers do not.
     ///
     /// What was charged too much is given back; what was charged too little is charged as far as
-    /// there is room. In this process it is done at once; for a fleet it is one more round trip, or
+    /// there is room. In this process it is done at once; in Redis it is one more round trip, or
     /// two where something is given back or there is no room. What [`Admission::each`] and
     /// [`Admission::fields`] tell afterwards is what is left then.
     pub fn settle(&mut self, response: &dyn Response) -> Settling {
@@ -90,7 +68,8 @@ impl Admission {
     /// Gives everything back, as if nobody had asked.
     ///
     /// Before its turn in a queue has come, it leaves the queue: if others stand behind its slot,
-    /// only that and permits are given back; see [`MemoryStore::give_up`].
+    /// only that and permits are given back; see
+    /// [`Store::give_up`](tidegate_store::Store::give_up).
     pub fn refund(&mut self) -> Settling {
         let is_early = |by| self.generation.home.clock.now() < self.now.after(by);
         if !self.delay().is_some_and(is_early) {
@@ -135,120 +114,63 @@ impl Admission {
 
     /// Gives back permits of concurrency rules, and its place in a share, before this is dropped.
     ///
-    /// Whoever awaits it knows that the next one may have them. Otherwise Redis is told of it all
-    /// the same, a little later.
+    /// Once it has been awaited, the next request may have them. Otherwise a store elsewhere hears of
+    /// it all the same, a little later.
     pub fn release(&mut self) -> Settling {
         self.give_back(false)
     }
 
     fn settle_one(&mut self, index: usize, cost: u32, later: &mut Settling) {
-        let judged = &mut self.each[index];
-        let (home, generation) = (&*self.generation.home, &*self.generation);
-        match &mut judged.charged {
-            #[cfg(feature = "redis")]
-            Charged::Fleet(charged) => {
-                let clock = Arc::clone(&home.clock);
-                let opening = Opening { cells: judged.cost, by: self.by, clock };
-                let telling = charged.settle(cost, opening);
-                later.tell(charged.fleet(), telling);
-            }
-            Charged::Here { key, receipts } => {
-                let Some(store) = home.store.here() else { return };
-                let _ = &later;
-                let now = home.clock.now();
-                let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
-                let present = limit.present(timed, &home.store, now);
-                let Some(rule) = present.here() else { return };
-                if judged.cost < cost {
-                    let more = debit(store, rule, *key, now, cost - judged.cost);
-                    judged.cost += more.as_ref().map_or(0, Receipt::cost);
-                    receipts.extend(more);
-                } else {
-                    for receipt in take_cells(receipts, judged.cost - cost) {
-                        store.refund(rule, *key, now, receipt);
-                    }
-                    judged.cost = cost;
-                }
-                let verdict = judged.decision.verdict;
-                judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
-                judged.settled_at = Some(now);
-            }
+        let (home, judged) = (&*self.generation.home, &mut self.each[index]);
+        let limit = self.generation.present(judged, home.now());
+        let at = Place { limit: &limit, key: &judged.key };
+        match home.store.settle(at, &mut judged.charged, cost, &home.clock) {
+            Later::Ready(standing) => judged.stands(standing),
+            pending => later.waits_for(pending),
         }
     }
 
-    /// Reads anew what is left under each limit in this process; what each said stays. Redis says
-    /// it when it has been told of what is given back.
+    /// Reads anew what is left under each limit, where the store says so at once; what each said
+    /// stays. Another store says it when it has heard of what is given back.
     pub(crate) fn look_again(&mut self) {
-        let (home, generation) = (&*self.generation.home, &*self.generation);
-        let Some(store) = home.store.here() else { return };
+        let home = &*self.generation.home;
+        if !home.store.answers_at_once() {
+            return;
+        }
         for judged in &mut self.each {
-            let key = match &judged.charged {
-                #[cfg(feature = "redis")]
-                Charged::Fleet(_) => continue,
-                Charged::Here { key, .. } => key,
-            };
             let now = home.clock.now();
-            let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
-            if let Some(rule) = limit.present(timed, &home.store, now).here() {
+            let limit = self.generation.present(judged, now);
+            let at = Place { limit: &limit, key: &judged.key };
+            let looked = home.store.judge(&[LimitCharge { at, cost: 0 }], Verb::Peek, now).ready();
+            if let Some((decision, _)) = looked.ok().and_then(|it| it.limits.into_iter().next()) {
                 let verdict = judged.decision.verdict;
-                judged.decision = Decision { verdict, ..store.peek(rule, *key, now, 0) };
+                judged.decision = Decision { verdict, ..decision };
                 judged.settled_at = Some(now);
             }
         }
     }
 
     /// Gives back what a request was charged that gives up before its start; see
-    /// [`MemoryStore::give_up`]. Of Redis it is the same.
+    /// [`Store::give_up`](tidegate_store::Store::give_up).
     pub(crate) fn give_up(&mut self) -> Settling {
         self.leave_unserved();
-        let (home, generation) = (&*self.generation.home, &*self.generation);
-        if let Some(store) = home.store.here() {
-            let now = home.clock.now();
-            let (mut rules, mut charged) = (Vec::new(), Vec::new());
-            for judged in &mut self.each {
-                let (limit, timed) = limit_of(generation, judged.rule, judged.variant, judged.part);
-                let present = limit.present(timed, &home.store, now);
-                if let (Charged::Here { key, receipts }, Some(rule)) =
-                    (&mut judged.charged, present.here())
-                {
-                    rules.extend(receipts.iter().map(|_| rule.clone()));
-                    charged.extend(receipts.drain(..).map(|receipt| (*key, receipt)));
-                }
-            }
-            let charged = rules.iter().zip(charged);
-            store.give_up(now, charged.map(|(rule, (key, receipt))| (rule, key, receipt)));
+        let (mut settling, home) = (Settling::default(), &*self.generation.home);
+        let now = home.now();
+        let limits = self.each.iter().map(|judged| self.generation.present(judged, now));
+        let limits: Vec<_> = limits.collect();
+        let charged = self.each.iter_mut().zip(&limits).filter_map(|(judged, limit)| {
+            let Judged { key, charged, .. } = judged;
+            let is_nothing = matches!(charged, Charged::Nothing);
+            (!is_nothing).then_some((Place { limit, key }, charged))
+        });
+        let mut charged: Vec<_> = charged.collect();
+        if !charged.is_empty() {
+            settling.waits_for(home.store.give_up(&mut charged, &home.clock));
         }
-        self.give_up_there()
+        settling
     }
 
-    /// The same of what Redis has charged. It is told of permits at the same time.
-    #[cfg(feature = "redis")]
-    fn give_up_there(&mut self) -> Settling {
-        let (mut later, mut ledgers, mut fleet) = (Settling::default(), Vec::new(), None);
-        let (by, home) = (self.by, &*self.generation.home);
-        for judged in &mut self.each {
-            let Charged::Fleet(charged) = &mut judged.charged else { continue };
-            let opening = Opening { cells: judged.cost, by, clock: Arc::clone(&home.clock) };
-            if judged.is_permit {
-                let telling = charged.give_back(opening);
-                later.tell(charged.fleet(), telling);
-            } else {
-                ledgers.push(charged.open(opening));
-                fleet.get_or_insert_with(|| charged.fleet().clone());
-            }
-        }
-        if let Some(fleet) = fleet {
-            later.tell(&fleet, Box::pin(ledger::give_up(ledgers)));
-        }
-        later
-    }
-
-    #[cfg(not(feature = "redis"))]
-    fn give_up_there(&mut self) -> Settling {
-        Settling::default()
-    }
-
-    /// Gives back permits, or all of it. Redis is told of it also where nobody waits for that.
+    /// Gives back permits, or all of it, whether or not somebody waits for that.
     pub(crate) fn give_back(&mut self, all: bool) -> Settling {
         // All of it is given back only by what was not served.
         if all {
@@ -256,108 +178,31 @@ impl Admission {
         } else {
             self.leave();
         }
-        #[cfg_attr(not(feature = "redis"), expect(unused_mut, reason = "here nothing is later"))]
-        let mut later = Settling::default();
-        let (home, generation) = (&*self.generation.home, &*self.generation);
-        for judged in &mut self.each {
-            if !all && !judged.is_permit {
+        let (mut settling, home) = (Settling::default(), &*self.generation.home);
+        let now = home.now();
+        for judged in self.each.iter_mut().filter(|it| all || it.is_permit) {
+            if matches!(judged.charged, Charged::Nothing) {
                 continue;
             }
-            match &mut judged.charged {
-                #[cfg(feature = "redis")]
-                Charged::Fleet(charged) if all => {
-                    let clock = Arc::clone(&home.clock);
-                    let opening = Opening { cells: judged.cost, by: self.by, clock };
-                    let telling = charged.give_back(opening);
-                    later.tell(charged.fleet(), telling);
-                }
-                #[cfg(feature = "redis")]
-                Charged::Fleet(charged) => {
-                    if let Some(telling) = charged.release() {
-                        later.tell(charged.fleet(), telling);
-                    }
-                }
-                Charged::Here { key, receipts } => {
-                    let Some(store) = home.store.here() else { continue };
-                    let (limit, timed) =
-                        limit_of(generation, judged.rule, judged.variant, judged.part);
-                    let receipts = std::mem::take(receipts);
-                    let now = home.clock.now();
-                    let present = limit.present(timed, &home.store, now);
-                    for (receipt, rule) in
-                        receipts.into_iter().zip(present.here().into_iter().cycle())
-                    {
-                        store.refund(rule, *key, now, receipt);
-                    }
-                }
+            let limit = self.generation.present(judged, now);
+            let at = Place { limit: &limit, key: &judged.key };
+            if all {
+                settling.waits_for(home.store.settle(at, &mut judged.charged, 0, &home.clock));
+            } else {
+                settling.waits_for(home.store.release(at, &mut judged.charged, &home.clock));
             }
         }
-        later
+        settling
     }
-}
-
-/// A limit, and what the file says of it.
-pub(crate) fn limit_of(
-    generation: &Generation,
-    rule: u32,
-    variant: u32,
-    part: u8,
-) -> (&Limit, &Timed) {
-    let (rule, variant, part) = (rule as usize, variant as usize, usize::from(part));
-    let timed = &generation.rule(rule).variants()[variant].policies()[part];
-    (&generation.limits(rule, variant)[part], timed)
-}
-
-/// Charges what has happened already, as far as there is room for it.
-fn debit(store: &MemoryStore, rule: &Rule, key: Key, now: Tick, cells: u32) -> Option<Receipt> {
-    // Between a look and a charge, others may take what there was.
-    (0..LOOKS_MAX).find_map(|_| {
-        let room = store.peek(rule, key, now, 0).remaining;
-        store.decide_with_receipt(rule, key, now, cells.min(room)).1
-    })
-}
-
-/// Takes receipts for so many cells out, the latest first.
-fn take_cells(receipts: &mut SmallVec<[Receipt; 1]>, mut cells: u32) -> SmallVec<[Receipt; 1]> {
-    let mut taken = SmallVec::new();
-    while 0 < cells
-        && let Some(last) = receipts.pop()
-    {
-        let (at, charged) = (last.at(), last.cost());
-        let back = cells.min(charged);
-        taken.push(Receipt::new(at, back));
-        if back < charged {
-            receipts.push(Receipt::new(at, charged - back));
-        }
-        cells -= back;
-    }
-    taken
-}
-
-/// Goes on with all of them, and keeps those that are not done.
-pub(crate) fn poll_all(later: &mut Vec<Telling>, context: &mut Context<'_>) -> Poll<()> {
-    later.retain_mut(|telling| telling.as_mut().poll(context).is_pending());
-    if later.is_empty() { Poll::Ready(()) } else { Poll::Pending }
 }
 
 impl Future for Settling {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        poll_all(self.each(), context)
-    }
-}
-
-#[cfg(feature = "redis")]
-impl Drop for Settling {
-    fn drop(&mut self) {
-        let mut later = std::mem::take(self.each());
-        if !later.is_empty()
-            && let Some(runtime) = &self.runtime
-        {
-            // Not as a `Settling`: a runtime that ends drops it, which would start another.
-            drop(runtime.spawn(poll_fn(move |context| poll_all(&mut later, context))));
-        }
+        let later = self.each();
+        later.retain_mut(|work| work.as_mut().poll(context).is_pending());
+        if later.is_empty() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

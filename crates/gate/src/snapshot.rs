@@ -7,17 +7,16 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use tidegate_config::{Rule, WithoutStore};
-use tidegate_core::{Span, Tick};
+use tidegate_config::Rule;
+use tidegate_core::{Span, Tick, WithoutStore};
 use tidegate_store::{Exported, MemoryStore, NamedRule, Restored, RestoredRule, SnapshotError};
 
 use crate::gate::Gate;
 use crate::secret::{KeySecret, hidden};
-use crate::store::AnyStore;
 
 /// A snapshot that was saved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -79,8 +78,8 @@ impl Gate {
         // One after the other: an earlier one never replaces a later one.
         let _one_by_one = self.0.saving.lock().unwrap_or_else(PoisonError::into_inner);
         let at = self.now();
-        let Some(store) = self.0.store.here() else {
-            let text = format!("{NODES}{}\n", self.nodes_known());
+        let Some(store) = self.0.store.memory() else {
+            let text = format!("{NODES}{}\n", self.0.store.nodes());
             let saved = replaced(path, |out| out.write_all(text.as_bytes()));
             saved.map_err(|error| SaveError::Io { path: path.to_owned(), error })?;
             return Ok(SnapshotSaved { bytes: text.len() as u64, keys: 0, at });
@@ -110,15 +109,6 @@ impl Gate {
         tried.map_err(|error| SaveError::Io { path: path.to_owned(), error })
     }
 
-    /// How many nodes are known to share the quota, whatever the policy says.
-    fn nodes_known(&self) -> u32 {
-        match &self.0.store {
-            #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => fleet.nodes(),
-            AnyStore::Here(_) => 1,
-        }
-    }
-
     /// How many nodes share the quota while Redis does not answer: those that count each other
     /// there, or as many as the policy says if that is more. One where states are kept here.
     pub fn nodes(&self) -> u32 {
@@ -127,10 +117,7 @@ impl Gate {
             _ => 1,
         };
         let written = self.rules().rules().iter().map(floor).max();
-        match self.0.store.here() {
-            Some(_) => 1,
-            None => self.nodes_known().max(written.unwrap_or(1)),
-        }
+        if self.0.store.is_shared() { self.0.store.nodes().max(written.unwrap_or(1)) } else { 1 }
     }
 
     /// The snapshot that this gate began with.
@@ -155,7 +142,7 @@ fn export(
 }
 
 /// What a file begins with that says how many nodes there are.
-pub(crate) const NODES: &str = "tidegate nodes ";
+const NODES: &str = "tidegate nodes ";
 
 /// Reads a snapshot, if there is one.
 pub(crate) fn load(path: &Path, keys_max: usize) -> Result<Option<Restored>, SnapshotProblem> {
@@ -167,6 +154,25 @@ pub(crate) fn load(path: &Path, keys_max: usize) -> Result<Option<Restored>, Sna
     };
     MemoryStore::restore(&mut BufReader::new(file), keys_max).map(Some).map_err(problem)
 }
+
+/// Reads how many nodes shared the quota, if a file says so.
+pub(crate) fn load_nodes(path: &Path) -> Result<Option<u32>, SnapshotProblem> {
+    let problem = |error| SnapshotProblem { path: path.to_owned(), error };
+    let mut text = String::new();
+    let read =
+        File::open(path).and_then(|file| file.take(NODES_BYTES_MAX).read_to_string(&mut text));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+        read => drop(read.map_err(|error| problem(SnapshotError::Io(error)))?),
+    }
+    let digits = text.strip_prefix(NODES).and_then(|rest| rest.strip_suffix('\n'));
+    let nodes = digits.and_then(|digits| digits.parse().ok()).filter(|nodes| 0 < *nodes);
+    nodes.map(Some).ok_or_else(|| problem(SnapshotError::NotASnapshot))
+}
+
+/// Longer than any file that says how many nodes there are.
+const NODES_BYTES_MAX: u64 = 64;
 
 /// The file that `path` leads to, whether there is one or not.
 ///
@@ -246,11 +252,6 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 impl SnapshotProblem {
-    #[cfg(feature = "redis")]
-    pub(crate) fn new(path: &Path, error: SnapshotError) -> SnapshotProblem {
-        SnapshotProblem { path: path.to_owned(), error }
-    }
-
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path

@@ -80,7 +80,6 @@ pub(crate) struct Turning {
 
 impl Generation {
     /// The turn that a request has to ask for later, if a share is for it.
-    #[cfg(feature = "redis")]
     pub(crate) fn asking(
         &self,
         facts: &Facts<'_, '_>,

@@ -13,7 +13,7 @@ pub(crate) trait Sink {
 
     /// Adds a number in decimal.
     fn number(&mut self, number: u64) {
-        self.push(decimal(number, &mut [0; 20]));
+        self.push(decimal(number, &mut itoa::Buffer::new()));
     }
 }
 
@@ -31,35 +31,10 @@ impl Flat {
     }
 }
 
-/// A number in decimal: several times faster than the standard way, which can do so much more.
-pub(crate) fn decimal(number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut from = digits.len();
-    let mut left = number;
-    // Two at a time: half as many divisions.
-    while 10 <= left {
-        let pair = usize::try_from(left % 100).unwrap_or(0);
-        left /= 100;
-        from -= 2;
-        digits[from..from + 2].copy_from_slice(&PAIRS[pair]);
-    }
-    // Twenty digits are ten pairs, and then nothing is left.
-    if 0 < left || from == digits.len() {
-        from -= 1;
-        digits[from] = b'0' + u8::try_from(left).unwrap_or(0);
-    }
-    &digits[from..]
+/// A number in decimal.
+pub(crate) fn decimal(number: u64, digits: &mut itoa::Buffer) -> &[u8] {
+    digits.format(number).as_bytes()
 }
-
-/// `00` to `99`.
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[0; 2]; 100];
-    let mut number = 0_u8;
-    while number < 100 {
-        pairs[number as usize] = [b'0' + number / 10, b'0' + number % 10];
-        number += 1;
-    }
-    pairs
-};
 
 #[cfg(test)]
 mod tests {
@@ -69,7 +44,7 @@ mod tests {
     fn numbers_are_as_the_standard_writes_them() {
         let powers = (0..20).map(|power| 10_u64.pow(power));
         for number in powers.flat_map(|it| [it - 1, it, it + 1, it / 2 * 3]).chain([u64::MAX]) {
-            assert_eq!(decimal(number, &mut [0; 20]), number.to_string().as_bytes());
+            assert_eq!(decimal(number, &mut itoa::Buffer::new()), number.to_string().as_bytes());
         }
     }
 

@@ -2,14 +2,11 @@
 
 mod breaker;
 mod call;
-mod digest;
 mod error;
 mod failure;
 mod flat;
 mod fleet;
 mod gather;
-mod health;
-mod key;
 mod limiter;
 mod plan;
 mod refusals;
@@ -23,16 +20,17 @@ mod told;
 mod value;
 mod wire;
 
-pub use tidegate_store::By;
+pub use tidegate_core::WithoutStore;
+pub use tidegate_store::{
+    By, DecisionCounts, ErrorCounts, Health, KeyPart, KeyText, NodeHealth, RemoteStats, RoundTrips,
+    TextKey as FleetKey,
+};
 
 pub use crate::error::ConnectError;
 pub use crate::failure::StoreError;
 pub use crate::fleet::{
-    Fleet, FleetChangeError, FleetCounts, FleetDecided, FleetReceipts, SharedCharge, SharedRule,
-    StoreStats, WantedRule, WithoutStore,
+    Fleet, FleetChangeError, FleetDecided, FleetReceipts, SharedCharge, SharedRule, WantedRule,
 };
-pub use crate::health::{Health, NodeHealth};
-pub use crate::key::{FleetKey, KeyPart, KeyText};
 pub use crate::limiter::{
     FleetAnswer, FleetAsk, FleetBuildError, FleetLimiter, FleetLimiterBuilder, FleetPass,
 };
@@ -40,7 +38,6 @@ pub use crate::rule::FleetRule;
 pub use crate::settings::{ClientCertificate, Credentials, Protocol, Settings};
 pub use crate::shaper::{FleetShaper, FleetShaperBuilder};
 pub use crate::store::{FleetCharge, Judged, RedisStore, StoreBuilder};
-pub use crate::tally::{ErrorCounts, RoundTrips};
 
 #[cfg(test)]
 mod tests;

@@ -293,9 +293,9 @@ mod tests {
     use tidegate_core::{Policy, Quota};
 
     use super::*;
-    use crate::key::FleetKey;
     use crate::plan::Does;
     use crate::rule::FleetRule;
+    use tidegate_store::TextKey as FleetKey;
 
     fn request(client: &str) -> Request {
         let policy = Policy::token_bucket(Quota::per_hour(10)).unwrap();

@@ -6,8 +6,7 @@ use arrayvec::ArrayString;
 use sha1_smol::Sha1;
 use tidegate_core::{Change, Kind, Policy, Receipt, Shape, Span, Tick};
 
-use crate::digest;
-use crate::key::FleetKey;
+use tidegate_store::TextKey as FleetKey;
 
 /// Characters that tell a rule's states from others: 36 bits.
 const ID: usize = 6;
@@ -324,6 +323,10 @@ fn id(name: &str, shape: Shape) -> Id {
     };
     let whole = format!("{} {name} {reads}", name.len());
     let mut id = Id::new();
-    digest::push(&mut id, Sha1::from(whole.as_bytes()).digest().bytes(), ID);
+    tidegate_store::text_key::digest::push(
+        &mut id,
+        Sha1::from(whole.as_bytes()).digest().bytes(),
+        ID,
+    );
     id
 }

@@ -5,74 +5,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Span;
+use tidegate_store::{ErrorCounts, RoundTrips};
 
 use crate::failure::StoreError;
-
-/// How long trips to Redis and back took, counted by how long that was.
-///
-/// A trip is one write of one or more calls, until all of them are answered or given up.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct RoundTrips {
-    /// How many took no longer than each of [`RoundTrips::BOUNDS`], and longer than the one before;
-    /// the last took longer than all of them.
-    pub counts: [u64; RoundTrips::BOUNDS.len() + 1],
-    /// How long all of them took together.
-    pub total: Span,
-}
-
-impl RoundTrips {
-    /// The longest that a trip of each count took.
-    pub const BOUNDS: [Span; 13] = [
-        Span::from_micros(100),
-        Span::from_micros(250),
-        Span::from_micros(500),
-        Span::from_millis(1),
-        Span::from_micros(2_500),
-        Span::from_millis(5),
-        Span::from_millis(10),
-        Span::from_millis(25),
-        Span::from_millis(50),
-        Span::from_millis(100),
-        Span::from_millis(250),
-        Span::from_millis(500),
-        Span::from_secs(1),
-    ];
-
-    /// How many there were.
-    pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
-    }
-}
-
-/// How many requests Redis did not answer, by the reason; see [`StoreError::reason`].
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct ErrorCounts {
-    /// Redis was left alone, because it had failed several times in a row.
-    pub resting: u64,
-    /// It certainly did nothing.
-    pub refused: u64,
-    /// It may have done what was asked, but did not say so in time.
-    pub unanswered: u64,
-    /// Too many requests were waiting for it.
-    pub busy: u64,
-    /// What it had was none of ours.
-    pub damaged: u64,
-}
-
-impl ErrorCounts {
-    /// Each reason by its name, and how often it was.
-    pub fn each(&self) -> [(&'static str, u64); 5] {
-        [
-            ("resting", self.resting),
-            ("refused", self.refused),
-            ("unanswered", self.unanswered),
-            ("busy", self.busy),
-            ("damaged", self.damaged),
-        ]
-    }
-}
 
 /// The counts of one store.
 #[derive(Debug, Default)]
@@ -117,17 +52,20 @@ impl Tally {
 
     pub(crate) fn round_trips(&self) -> RoundTrips {
         let total = Span::from_micros(read(&self.micros));
-        RoundTrips { counts: std::array::from_fn(|place| read(&self.trips[place])), total }
+        let mut trips = RoundTrips::default();
+        trips.counts = std::array::from_fn(|place| read(&self.trips[place]));
+        trips.total = total;
+        trips
     }
 
     pub(crate) fn errors(&self) -> ErrorCounts {
-        ErrorCounts {
-            resting: read(&self.resting),
-            refused: read(&self.refused),
-            unanswered: read(&self.unanswered),
-            busy: read(&self.busy),
-            damaged: read(&self.damaged),
-        }
+        let mut errors = ErrorCounts::default();
+        errors.resting = read(&self.resting);
+        errors.refused = read(&self.refused);
+        errors.unanswered = read(&self.unanswered);
+        errors.busy = read(&self.busy);
+        errors.damaged = read(&self.damaged);
+        errors
     }
 }
 

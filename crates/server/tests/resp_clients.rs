@@ -47,7 +47,7 @@ impl Stand {
         let store = RedisStore::builder(address).deadline(Duration::from_secs(20));
         let store = runtime.block_on(store.judged_by(Arc::clone(&clock)).connect());
         let fleet = Fleet::new(store.expect("Redis is there"));
-        let gate = Gate::builder().text(POLICY).fleet(fleet).clock(clock).open();
+        let gate = Gate::builder().text(POLICY).store(fleet).clock(clock).open();
         Stand::on(runtime, gate.expect("a good policy"), guard)
     }
 

@@ -10,16 +10,22 @@ pub mod apart;
 mod by;
 mod clock;
 mod key;
+mod later;
 mod limiter;
 mod memory;
 mod shaper;
 mod snapshot;
+mod stats;
+mod store;
 mod sync;
+#[doc(hidden)]
+pub mod text_key;
 
 pub use crate::by::By;
 pub use crate::clock::{Clock, ManualClock, SystemClock, WakeId};
 pub use crate::key::{Key, KeyTooLong, Keys};
 // For those who wait elsewhere as a limiter does here.
+pub use crate::later::{Later, Work, all, at_once};
 #[doc(hidden)]
 pub use crate::limiter::block_on;
 pub use crate::limiter::{
@@ -29,3 +35,11 @@ pub use crate::limiter::{
 pub use crate::memory::{Charge, MemoryStats, MemoryStore, Rule, TooManyRules, Wanted};
 pub use crate::shaper::{AcquireSlot, NoSlot, Shaper, ShaperBuilder, Slot};
 pub use crate::snapshot::{Exported, NamedRule, Restored, RestoredRule, SnapshotError};
+pub use crate::stats::{
+    DecisionCounts, ErrorCounts, Health, NodeHealth, RemoteStats, RoundTrips, StoreStats,
+};
+pub use crate::store::{
+    Charged, FollowsNodes, HearsFactor, Judgment, KeyForm, Left, LimitCharge, OtherCharge,
+    OtherLimit, Place, Standing, Store, StoreFailure, StoreKey, StoreLimit, Verb, WantedLimit,
+};
+pub use crate::text_key::{KeyPart, KeyText, TextKey};

@@ -2,7 +2,7 @@
 
 pub use tidegate_core::{
     Credits, Decision, Grains, Kind, Limit, Policy, Quota, QuotaError, Receipt, Span, State, Tick,
-    UnknownKind, Verdict, decide_all,
+    UnknownKind, Verdict, WithoutStore, decide_all,
 };
 pub use tidegate_store::{
     Acquire, AcquireSlot, Answer, Ask, BuildError, ChangeError, Charge, Clock, Key, KeyTooLong,

@@ -260,7 +260,7 @@ async fn opened(builder: GateBuilder, args: &Args) -> Result<Result<Gate, OpenEr
     }
     // Decisions without Redis are bounded in keys as those of a server without one are.
     let local = MemoryStore::with_keys_max(args.keys_max);
-    Ok(builder.fleet(Fleet::with_local(store, local)).open())
+    Ok(builder.store(Fleet::with_local(store, local)).open())
 }
 
 fn traces(args: &Args) -> Option<TraceSettings> {

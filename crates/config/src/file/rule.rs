@@ -11,7 +11,9 @@ use crate::misread::{Misread, quoted};
 use crate::problem::Span;
 use crate::quantity;
 use crate::read::Fields;
-use crate::rule::{Action, Limit, Missing, Rule, Unit, Variant, WithoutStore};
+use tidegate_core::WithoutStore;
+
+use crate::rule::{Action, Limit, Missing, Rule, Unit, Variant};
 use crate::rules::Rules;
 use crate::source::{Node, Value};
 use crate::suggest::did_you_mean;

@@ -6,20 +6,20 @@
 //!
 //! No task runs for it. Requests, words and whoever watches the policy let it go on.
 
-#[cfg(feature = "redis")]
-mod fleet;
 mod flight;
 mod pressure;
 mod sources;
 mod state;
 mod steps;
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tidegate_core::adapt::{Reading, Settings, SettingsError, Share};
 use tidegate_core::{Span, Tick};
+use tidegate_store::StoreFailure;
 
 pub use self::flight::InFlight;
 pub use self::pressure::Pressure;
@@ -85,8 +85,8 @@ pub(crate) struct Adapt {
     due: AtomicU64,
     /// The factor in force, in millionths.
     factor: AtomicU32,
-    #[cfg(feature = "redis")]
-    teller: fleet::Teller,
+    /// Tells the nodes apart that share the store.
+    node: u64,
     state: Mutex<State>,
 }
 
@@ -97,8 +97,8 @@ impl Adapt {
         Ok(Adapt {
             due: AtomicU64::new(u64::MAX),
             factor,
-            #[cfg(feature = "redis")]
-            teller: fleet::Teller::new(),
+            // A number that no other node has.
+            node: RandomState::new().hash_one("node"),
             state,
         })
     }
@@ -189,15 +189,38 @@ impl Gate {
         }
     }
 
-    /// Whether a fleet is told of the factor.
+    /// Whether others that share the store hear of the factor.
     fn tells_factor(&self) -> bool {
-        self.0.store.here().is_none() && self.rules().are_adaptive()
+        self.0.store.is_shared() && self.rules().are_adaptive()
     }
 
-    #[cfg(not(feature = "redis"))]
-    #[expect(clippy::unused_self, reason = "with Redis there is a fleet to tell")]
-    fn tell_fleet(&self, _own: Option<Share>) {}
+    /// Tells the nodes that share the store what is given out here, and hears from them: beside the
+    /// requests, which do not wait for it.
+    ///
+    /// They guard one service, so the smallest factor counts: a node that sees it overloaded has seen
+    /// something, and nodes that have not are no evidence against it. Those that know nothing say
+    /// nothing. A node that is gone is forgotten with its lease; a rule's floor bounds what one that
+    /// is wrong can do.
+    fn tell_fleet(&self, own: Option<Share>) {
+        let gate = Arc::downgrade(&self.0);
+        let heard = move |said: Result<Share, StoreFailure>| {
+            let Some(gate) = gate.upgrade() else { return };
+            match said {
+                Ok(factor) => {
+                    let now = gate.clock.now();
+                    gate.adapt.state().fleet_said(factor, now.after(FACTOR_LEASE));
+                    gate.adapt.look_at(now);
+                }
+                // What was heard last counts until its lease is over; then its own does.
+                Err(error) => tracing::debug!(%error, "the fleet's factor is not known"),
+            }
+        };
+        self.0.store.share_factor(self.0.adapt.node, own, FACTOR_LEASE, Box::new(heard));
+    }
 }
+
+/// How long a node's factor counts unless it is told again: a few of the seconds in which it is.
+const FACTOR_LEASE: Span = Span::from_secs(5);
 
 impl std::fmt::Display for LoadRefused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

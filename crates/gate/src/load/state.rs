@@ -80,7 +80,6 @@ impl State {
     }
 
     /// What the fleet said, which counts for `lease`.
-    #[cfg(feature = "redis")]
     pub(super) fn fleet_said(&mut self, factor: Share, until: Tick) {
         self.fleet = Some((factor, until));
     }

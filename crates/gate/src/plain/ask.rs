@@ -1,32 +1,31 @@
 //! What is asked where several plain limits judge together: each place once.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use smallvec::SmallVec;
-use tidegate_store::MemoryStore;
+use tidegate_store::{MemoryStore, StoreKey};
 
 use super::{PlainCharge, PlainLimit};
 
 /// Each limit once for a key, with the highest cost.
-pub(super) struct Asked<'a, K> {
-    pub(super) once: SmallVec<[Once<'a, K>; 4]>,
+pub(super) struct Asked<'a> {
+    pub(super) once: SmallVec<[Once<'a>; 4]>,
     /// For each charge, which of them it is.
     pub(super) places: SmallVec<[usize; 4]>,
 }
 
-pub(super) struct Once<'a, K> {
+pub(super) struct Once<'a> {
     pub(super) limit: &'a PlainLimit,
-    pub(super) key: K,
+    pub(super) key: StoreKey,
     pub(super) cost: u32,
 }
 
-impl<'a, K: Copy + Eq + Hash> Asked<'a, K> {
+impl<'a> Asked<'a> {
     /// Nothing if the store makes no key of one.
     pub(super) fn new(
         charges: &[PlainCharge<'a>],
-        key_of: impl Fn(&PlainCharge<'a>) -> Option<K>,
-    ) -> Option<Asked<'a, K>> {
+        key_of: impl Fn(&PlainCharge<'a>) -> Option<StoreKey>,
+    ) -> Option<Asked<'a>> {
         let mut asked = Asked { once: SmallVec::new(), places: SmallVec::new() };
         // A few are looked through; of many, whoever asks may bring very many.
         let mut known = (MemoryStore::LIMITS_MAX < charges.len()).then(HashMap::new);
@@ -34,9 +33,9 @@ impl<'a, K: Copy + Eq + Hash> Asked<'a, K> {
             let (limit, key, cost) = (charge.limit, key_of(charge)?, charge.cost);
             let next = asked.once.len();
             let place = if let Some(known) = &mut known {
-                *known.entry((limit.name(), key)).or_insert(next)
+                *known.entry((limit.name(), key.clone())).or_insert(next)
             } else {
-                let is_same = |other: &Once<'_, K>| other.key == key && other.limit.is(limit);
+                let is_same = |other: &Once<'_>| other.key == key && other.limit.is(limit);
                 asked.once.iter().position(is_same).unwrap_or(next)
             };
             if place == next {
@@ -48,14 +47,3 @@ impl<'a, K: Copy + Eq + Hash> Asked<'a, K> {
         Some(asked)
     }
 }
-
-/// Whether the parts are short enough for a store to make a key of them at once. Of longer ones it
-/// is made piece by piece: clients write them, and there is no error to get out of a limit by.
-#[inline]
-pub(super) fn fits(key: &[&[u8]]) -> bool {
-    let bytes = key.iter().fold(0, |sum: usize, part| sum.saturating_add(part.len()));
-    bytes <= PIECE_BYTES_MAX
-}
-
-/// Bytes of parts that are taken at once: less than what stores take, for the marks between them.
-pub(super) const PIECE_BYTES_MAX: usize = 4_000;

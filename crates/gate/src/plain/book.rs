@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_config::WithoutStore;
-use tidegate_core::{Policy, Tick};
-use tidegate_store::RestoredRule;
+use tidegate_core::{Change, Policy, Tick, WithoutStore};
+use tidegate_store::{RestoredRule, Store, StoreFailure, StoreLimit, WantedLimit};
 
 use super::{Kept, PlainLimit};
+use crate::generation::memory_rule;
 use crate::restored::RestoredLimits;
-use crate::store::{AnyStore, StoreFailure, StoreRule};
 
 /// All plain limits. Written when a new one is asked for; read otherwise.
 #[derive(Debug, Default)]
@@ -22,7 +21,7 @@ impl Book {
         name: &str,
         policy: Policy,
         without: WithoutStore,
-        (store, restored): (&AnyStore, &RestoredLimits),
+        (store, restored): (&dyn Store, &RestoredLimits),
         now: impl Fn() -> Tick,
     ) -> Result<PlainLimit, StoreFailure> {
         let is_it = |limit: &&PlainLimit| limit.0.policy == policy && limit.0.without == without;
@@ -33,9 +32,12 @@ impl Book {
         drop(limits);
         let mut limits = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let mut claimed = None;
-        let rule = match limits.get(name) {
+        let limit = match limits.get(name) {
             Some(limit) if is_it(&limit) => return Ok(limit.clone()),
-            Some(before) => store.change(&before.0.rule, policy, without, now())?,
+            Some(before) => {
+                let name = kept_as(name);
+                put(store, name, (policy, without), Some(&before.0.limit), now())?
+            }
             None if PlainLimit::NAME_BYTES_MAX < name.len() => {
                 let (bytes, max) = (name.len(), PlainLimit::NAME_BYTES_MAX);
                 let message = format!("the name has {bytes} bytes: at most {max} are accepted");
@@ -49,14 +51,17 @@ impl Book {
             None => {
                 let kept = kept_as(name);
                 let made = match restored.find(&kept, now()) {
-                    Some(rule) => store.change(&StoreRule::Here(rule), policy, without, now())?,
-                    None => store.rule(&kept, policy, without)?,
+                    Some(rule) => {
+                        let before = StoreLimit::Memory(rule);
+                        put(store, kept.clone(), (policy, without), Some(&before), now())?
+                    }
+                    None => put(store, kept.clone(), (policy, without), None, now())?,
                 };
                 claimed = Some(kept);
                 made
             }
         };
-        let limit = PlainLimit(Arc::new(Kept { name: name.into(), policy, without, rule }));
+        let limit = PlainLimit(Arc::new(Kept { name: name.into(), policy, without, limit }));
         limits.insert(name.into(), limit.clone());
         // After that: a snapshot finds it here or there.
         restored.claimed(claimed.as_deref());
@@ -81,13 +86,27 @@ impl Book {
         let mut named: Vec<RestoredRule> = limits
             .iter()
             .filter_map(|(name, limit)| {
-                let rule = limit.0.rule.here()?.clone();
+                let rule = memory_rule(&limit.0.limit)?.clone();
                 Some(RestoredRule { name: kept_as(name), also: String::new(), rule })
             })
             .collect();
         named.sort_by(|one, other| one.name.cmp(&other.name));
         named
     }
+}
+
+/// The limit in the store: a new one, or what another becomes.
+fn put(
+    store: &dyn Store,
+    name: String,
+    (policy, without): (Policy, WithoutStore),
+    before: Option<&StoreLimit>,
+    now: Tick,
+) -> Result<StoreLimit, StoreFailure> {
+    let (change, besides) = (Change::Quota, Vec::new());
+    let wanted = WantedLimit { name, policy, without, before, change, besides };
+    let made = store.put(&[wanted], now)?.into_iter().next();
+    made.ok_or_else(|| StoreFailure::new("no limit was made"))
 }
 
 /// Under which name a plain limit is kept. No rule of a policy has one that begins like this.

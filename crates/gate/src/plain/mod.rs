@@ -7,22 +7,24 @@
 
 mod ask;
 mod book;
-#[cfg(feature = "redis")]
-mod fleet;
-mod here;
+mod key;
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_config::WithoutStore;
-use tidegate_core::{Decision, Kind, Policy, Span, Tick, Verdict};
-use tidegate_store::By;
+use tidegate_core::{Decision, Kind, Policy, Span, Tick, Verdict, WithoutStore};
+use tidegate_store::{
+    By, Charge, Later, LimitCharge, MemoryStore, Place, Store, StoreFailure, StoreKey, StoreLimit,
+    Verb, at_once,
+};
 
+use self::ask::Asked;
 pub(crate) use self::book::Book;
+use self::key::hash_key;
 use crate::gate::Gate;
-use crate::later::{Later, later};
+use crate::generation::memory_rule;
+use crate::later::later;
 use crate::reset::Resetting;
-use crate::store::{AnyStore, StoreFailure, StoreRule};
 
 /// A limit that is in no policy. Clones are the same limit.
 ///
@@ -35,7 +37,7 @@ struct Kept {
     name: Box<str>,
     policy: Policy,
     without: WithoutStore,
-    rule: StoreRule,
+    limit: StoreLimit,
 }
 
 /// So many cells of one key under a plain limit.
@@ -133,8 +135,8 @@ impl Gate {
             let message = "a plain limit cannot be one of requests in flight: use a rule";
             return Err(StoreFailure::new(message));
         }
-        let now = || self.0.store.now(&*self.0.clock);
-        let kept = (&self.0.store, &self.0.restored);
+        let now = || self.0.home.now();
+        let kept = (&*self.0.store, &self.0.restored);
         self.0.plain.limit(name, policy, without, kept, now)
     }
 
@@ -151,43 +153,123 @@ impl Gate {
     /// groups of as many, once a look at all of them has found room: if one fills up in between,
     /// nothing passes, and what the groups before it took stays taken.
     pub fn decide_plain(&self, charges: &[PlainCharge<'_>]) -> DecidePlain {
-        self.ask_plain(charges, true)
+        self.ask_plain(charges, Verb::Decide)
     }
 
     /// What [`Gate::decide_plain`] would answer, without charging: the numbers are those of now.
     pub fn peek_plain(&self, charges: &[PlainCharge<'_>]) -> DecidePlain {
-        self.ask_plain(charges, false)
+        self.ask_plain(charges, Verb::Peek)
     }
 
-    fn ask_plain(&self, charges: &[PlainCharge<'_>], takes: bool) -> DecidePlain {
-        let now = self.now();
-        DecidePlain(match &self.0.store {
-            #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => {
-                fleet::decide((fleet, self.0.secret.as_ref()), charges, now, takes)
-            }
-            AnyStore::Here(store) => Later::Here(here::decide(store, charges, now, takes)),
-        })
+    fn ask_plain(&self, charges: &[PlainCharge<'_>], verb: Verb) -> DecidePlain {
+        let (now, home) = (self.now(), &self.0.home);
+        let never = PlainDecided::never(charges, now);
+        let Some(asked) = Asked::new(charges, |charge| home.plain_key(charge.key)) else {
+            return DecidePlain(Later::Ready(never));
+        };
+        let Asked { once, places } = asked;
+        if home.store.answers_at_once() {
+            let limits = once.iter().map(|it| (&it.limit.0.limit, &it.key, it.cost));
+            let said = at_once(ask(&*home.store, &charges_of(limits), verb, now));
+            return DecidePlain(Later::Ready(said.hand_out(&places, never)));
+        }
+        let store = Arc::clone(&home.store);
+        let once = once.into_iter().map(|it| (it.limit.0.limit.clone(), it.key, it.cost));
+        let once: SmallVec<[(StoreLimit, StoreKey, u32); 1]> = once.collect();
+        DecidePlain(Later::pending(async move {
+            let limits = once.iter().map(|(limit, key, cost)| (limit, key, *cost));
+            ask(&*store, &charges_of(limits), verb, now).await.hand_out(&places, never)
+        }))
     }
 
     /// Decides about many, each by itself, in their order; nothing is allocated. `None` where
-    /// states are kept in Redis: then ask one by one, at the same time.
+    /// states are not kept in this process: then ask one by one, at the same time.
+    ///
+    /// The memory of each is asked for as soon as its key is known, while the next key is being
+    /// hashed.
     pub fn decide_plain_batch(
         &self,
         charges: &[PlainCharge<'_>],
-        each: impl FnMut(Decision),
+        mut each: impl FnMut(Decision),
     ) -> Option<()> {
-        let store = self.0.store.here()?;
-        here::decide_batch(store, charges, self.now(), each);
+        let (store, now) = (self.0.store.memory()?, self.now());
+        for charges in charges.chunks(MemoryStore::BATCH) {
+            let mut wanted: SmallVec<[Option<Charge<'_>>; MemoryStore::BATCH]> = SmallVec::new();
+            for charge in charges {
+                let charge = charge_in_memory(store, charge);
+                if let Some(charge) = &charge {
+                    store.prefetch(charge);
+                }
+                wanted.push(charge);
+            }
+            for (wanted, charge) in wanted.iter().zip(charges) {
+                each(match wanted {
+                    Some(Charge { rule, key, cost }) => store.decide(rule, *key, now, *cost),
+                    None => charge.never(),
+                });
+            }
+        }
         Some(())
     }
 
     /// Makes a key fresh under a plain limit. Gives the limit's name.
     pub fn reset_plain(&self, limit: &PlainLimit, key: &[&[u8]]) -> Resetting {
-        Resetting(match &self.0.store {
-            #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => fleet::reset((fleet, self.0.secret.as_ref()), limit, key),
-            AnyStore::Here(store) => Later::Here(here::reset(store, limit, key)),
-        })
+        let Some(key) = self.0.home.plain_key(key) else {
+            return Resetting(Later::Ready(Err(StoreFailure::of_another_store())));
+        };
+        let reset = self.0.store.reset(Place { limit: &limit.0.limit, key: &key });
+        let name = limit.name().to_owned();
+        Resetting(reset.map(|done| done.map(|()| vec![name])))
+    }
+}
+
+fn charge_in_memory<'a>(store: &MemoryStore, charge: &PlainCharge<'a>) -> Option<Charge<'a>> {
+    let rule = memory_rule(&charge.limit.0.limit)?;
+    let key = store.key_of(|keys| hash_key(keys, charge.key)).ok()?;
+    Some(Charge { rule, key, cost: charge.cost })
+}
+
+fn charges_of<'a>(
+    limits: impl Iterator<Item = (&'a StoreLimit, &'a StoreKey, u32)>,
+) -> SmallVec<[LimitCharge<'a>; 4]> {
+    limits.map(|(limit, key, cost)| LimitCharge { at: Place { limit, key }, cost }).collect()
+}
+
+/// What limits said, each asked once.
+struct Said {
+    verdict: Verdict,
+    by: By,
+    each: SmallVec<[Decision; 4]>,
+}
+
+/// Asks as many at a time as are judged together.
+async fn ask(store: &dyn Store, charges: &[LimitCharge<'_>], verb: Verb, now: Tick) -> Said {
+    let is_many = MemoryStore::LIMITS_MAX < charges.len();
+    if !is_many || verb == Verb::Peek {
+        return ask_all(store, charges, verb, now).await;
+    }
+    let said = ask_all(store, charges, Verb::Peek, now).await;
+    if said.verdict.passes() { ask_all(store, charges, verb, now).await } else { said }
+}
+
+async fn ask_all(store: &dyn Store, charges: &[LimitCharge<'_>], verb: Verb, now: Tick) -> Said {
+    let mut said = Said { verdict: Verdict::Allow, by: By::Store, each: SmallVec::new() };
+    for some in charges.chunks(MemoryStore::LIMITS_MAX) {
+        let judgment = store.judge(some, verb, now).await;
+        said.verdict = said.verdict.and(judgment.verdict);
+        if !said.by.is_fallback() {
+            said.by = judgment.by;
+        }
+        said.each.extend(judgment.limits.iter().map(|(decision, _)| *decision));
+    }
+    said
+}
+
+impl Said {
+    fn hand_out(self, places: &[usize], never: PlainDecided) -> PlainDecided {
+        let Said { verdict, by, each: said } = self;
+        let each = places.iter().zip(never.each);
+        let each = each.map(|(place, never)| said.get(*place).copied().unwrap_or(never));
+        PlainDecided { verdict, by, now: never.now, each: each.collect() }
     }
 }

@@ -3,18 +3,17 @@
 //! A rule that several of them meet with one key is asked once, for the highest cost; the one that
 //! brought that cost holds the charge, and only it can give it back.
 
-#[cfg(feature = "redis")]
-mod fleet;
-mod here;
 mod share;
 
-use tidegate_config::Request;
+use tidegate_config::{Facts, Plan, Request};
 use tidegate_core::Verdict;
+use tidegate_store::Verb;
 
-use crate::admission::Admission;
+use self::share::Shares;
+use crate::admission::{Admission, Judged};
 use crate::gate::Gate;
-use crate::later::{Later, later};
-use crate::store::AnyStore;
+use crate::judge::{judge, unsaid};
+use crate::later::later;
 
 /// What was decided about several requests as one.
 #[derive(Debug)]
@@ -42,10 +41,20 @@ impl Gate {
         self.advance();
         let current = self.0.current.load();
         let generation = current.mine();
-        AdmitTogether(match &self.0.store {
-            #[cfg(feature = "redis")]
-            AnyStore::Fleet(fleet) => fleet::admit(self, generation, fleet, requests),
-            AnyStore::Here(store) => Later::Here(here::admit(self, generation, store, requests)),
-        })
+        let now = self.now();
+        let facts = requests.iter().map(|request| generation.rules.facts(*request, now));
+        let facts: Vec<Facts<'_, '_>> = facts.collect();
+        let plans: Vec<Plan<'_>> = facts.iter().map(|facts| generation.rules.plan(facts)).collect();
+        let home = &self.0.home;
+        let (shares, once) = Shares::new(generation, &plans, now, |parts| home.key(parts));
+        let limits = once.iter().flat_map(|one| unsaid(generation, one.planned, &one.key));
+        let mut each: Vec<Judged> = limits.collect();
+        let generation = std::sync::Arc::clone(generation);
+        AdmitTogether(home.later(async move {
+            let verb = if shares.pass_so_far() { Verb::Decide } else { Verb::Peek };
+            let now = generation.home.judges_at(now);
+            let (_, by) = judge(&generation, &mut each, verb, now).await;
+            shares.hand_out(by, each.into_iter())
+        }))
     }
 }

@@ -13,7 +13,7 @@ use crate::admission::{Admission, Judged, Reason};
 use crate::apart::Lease;
 
 /// A rule that is asked once for a key, whoever it is for. Its cost is the highest.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Once<'p, 'f, K> {
     pub(super) planned: &'p Planned<'f>,
     pub(super) key: K,
@@ -38,7 +38,7 @@ struct Share {
 
 impl Shares {
     /// Who shares what, and what is to be asked: what is enforced first, then what is in shadow.
-    pub(super) fn new<'p, 'f, K: Copy + Eq>(
+    pub(super) fn new<'p, 'f, K: Clone + Eq>(
         generation: &Arc<Lease>,
         plans: &'p [Plan<'f>],
         now: Tick,
@@ -59,7 +59,7 @@ impl Shares {
         for is_shadow in [false, true] {
             for (request, keyed) in keyed.iter().enumerate() {
                 let keyed = keyed.iter().filter(|one| one.planned.is_shadow == is_shadow);
-                keyed.for_each(|one| shares.join(request, *one, &mut once));
+                keyed.for_each(|one| shares.join(request, one.clone(), &mut once));
             }
         }
         shares.place(&once);
@@ -71,7 +71,7 @@ impl Shares {
     }
 
     /// Adds a request's part in a rule. Few are shared, so that all are looked through.
-    fn join<'p, 'f, K: Copy + Eq>(
+    fn join<'p, 'f, K: Clone + Eq>(
         &mut self,
         request: usize,
         wanted: Once<'p, 'f, K>,
@@ -79,7 +79,7 @@ impl Shares {
     ) {
         let Asks { cost, is_open, is_shadow, .. } = wanted.planned.asks;
         let asked = once.iter().position(|other| other.is(&wanted)).unwrap_or_else(|| {
-            once.push(wanted);
+            once.push(wanted.clone());
             self.asked.push((request, 0..0));
             once.len() - 1
         });

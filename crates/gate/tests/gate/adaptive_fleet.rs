@@ -1,6 +1,5 @@
 //! Limits that follow the load in a fleet: nodes tell each other through a real Redis.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -27,7 +26,7 @@ async fn node(server: &Server, clock: &Arc<ManualClock>) -> Gate {
 }
 
 async fn node_of(server: &Server, clock: &Arc<ManualClock>, policy: &str) -> Gate {
-    let builder = Gate::builder().rules(rules(policy)).fleet(Fleet::new(store(server).await));
+    let builder = Gate::builder().rules(rules(policy)).store(Fleet::new(store(server).await));
     builder.clock(Arc::clone(clock) as Arc<dyn Clock>).open().unwrap()
 }
 

@@ -165,7 +165,6 @@ fn credits_show_in_the_decision_and_in_the_headers() {
     assert_eq!(credits(&plain.decide(&request)), None);
 }
 
-#[cfg(feature = "redis")]
 mod redis {
     use std::time::Duration;
 
@@ -187,7 +186,7 @@ mod redis {
             let store = RedisStore::builder(settings).prefix(&format!("{seed}:"));
             let store = store.deadline(Duration::from_secs(20)).judged_by(Arc::clone(&judge));
             let fleet = Fleet::new(store.connect().await.expect("a server"));
-            let builder = Gate::builder().rules(rules(&policy)).fleet(fleet).clock(judge);
+            let builder = Gate::builder().rules(rules(&policy)).store(fleet).clock(judge);
             let told =
                 walk(&builder.open().expect("a gate"), &clock, &mut Rng::new(seed), 150).await;
             check_laws(saved, &told);

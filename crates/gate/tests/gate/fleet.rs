@@ -1,6 +1,5 @@
 //! The same decisions with states in Redis, on real servers.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -382,7 +381,7 @@ async fn without_redis_each_rule_says_what_to_do() {
     let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
     let store = builder.deadline(Duration::from_millis(20)).connect().await.unwrap();
     let fleet = Fleet::new(store);
-    let builder = Gate::builder().rules(rules(&policy("open"))).fleet(fleet);
+    let builder = Gate::builder().rules(rules(&policy("open"))).store(fleet);
     let gate = builder.clock(clock).open().unwrap();
     let told = |admission: &Admission| {
         let mut told = None;

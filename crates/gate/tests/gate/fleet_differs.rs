@@ -1,7 +1,6 @@
 //! Redis and memory say the same, number for number, where a limit stands twice in a request:
 //! plain limits, limits in shadow that one cost fits and another does not, several requests as one.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, Verdict};

@@ -1,6 +1,5 @@
 //! A queue that Redis keeps is not filled for free by those who leave it.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! Reloads with states in Redis: whoever has consumed something has consumed it.
 
-#![cfg(feature = "redis")]
-
 use tidegate_core::{Policy, Quota, Span};
 use tidegate_gate::Gate;
 use tidegate_redis::Fleet;
@@ -235,7 +233,7 @@ async fn a_policy_that_there_is_no_room_for_changes_nothing() {
     let other = Policy::token_bucket(Quota::per_day(1)).unwrap();
     let _others: Vec<_> = (0..65_520).map(|_| local.rule(other).unwrap()).collect();
     let fleet = Fleet::with_local(store(&server, &clock).await, local);
-    let builder = Gate::builder().rules(rules(&policy(8, 10))).fleet(fleet);
+    let builder = Gate::builder().rules(rules(&policy(8, 10))).store(fleet);
     let gate = builder.clock(clock).open().unwrap();
     assert_eq!(passed(&gate, &by("a"), 4).await, 4);
     let refused = gate.replace(rules(&policy(16, 99))).unwrap_err().to_string();

@@ -1,6 +1,5 @@
 //! What a response gives back while Redis does not answer, or where there is no runtime.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -31,7 +30,7 @@ async fn impatient(policy: &str) -> (Server, Gate) {
     let store = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
     let store = store.deadline(Duration::from_millis(500)).judged_by(Arc::clone(&clock));
     let fleet = Fleet::new(store.connect().await.unwrap());
-    let builder = Gate::builder().rules(rules(policy)).fleet(fleet).beat_every(None);
+    let builder = Gate::builder().rules(rules(policy)).store(fleet).beat_every(None);
     (server, builder.clock(clock).open().unwrap())
 }
 

@@ -1,6 +1,5 @@
 //! Looking, resetting, several requests as one and plain limits, with states in Redis.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::time::Duration;
@@ -228,7 +227,7 @@ async fn without_redis_a_plain_limit_does_what_was_said() {
     let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
     let store = builder.deadline(Duration::from_millis(20)).connect().await.unwrap();
     let builder = Gate::builder().rules(rules("rules: [{ name: r, limit: 5/day }]"));
-    let gate = builder.fleet(Fleet::new(store)).clock(clock).open().unwrap();
+    let gate = builder.store(Fleet::new(store)).clock(clock).open().unwrap();
     let plain = |name: &str, without| gate.plain(name, per_day(4), without).unwrap();
     let (open, closed) = (plain("o", WithoutStore::Open), plain("c", WithoutStore::Closed));
     let local = plain("l", WithoutStore::Local { nodes: 2 });

@@ -1,7 +1,5 @@
 //! Turns in a share where states are in Redis: limits there, queues here.
 
-#![cfg(feature = "redis")]
-
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -43,7 +41,7 @@ async fn who_gets_no_turn_is_charged_nothing_in_redis() {
     let judge = Arc::clone(&clock) as Arc<dyn Clock>;
     let builder = builder.deadline(Duration::from_secs(20)).judged_by(Arc::clone(&judge));
     let fleet = Fleet::new(builder.connect().await.unwrap());
-    let gate = Gate::builder().rules(rules(POLICY)).fleet(fleet).clock(judge).open().unwrap();
+    let gate = Gate::builder().rules(rules(POLICY)).store(fleet).clock(judge).open().unwrap();
 
     let held = gate.admit(&by("ada")).await;
     assert_eq!((held.verdict(), held.share()), (Verdict::Allow, Some("backend")));

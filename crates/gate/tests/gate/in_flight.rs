@@ -29,7 +29,6 @@ fn permits_of_one_client_and_of_all_come_back_together() {
     assert_eq!(looks(&gate, &by("bob")), [2, 3]);
 }
 
-#[cfg(feature = "redis")]
 mod redis {
     use std::sync::Arc;
     use std::time::Duration;
@@ -51,7 +50,7 @@ mod redis {
         let store = RedisStore::builder(Settings::from_url(&server.url()).expect("an address"));
         let store = store.deadline(LONG).judged_by(Arc::clone(&judge));
         let fleet = Fleet::new(store.connect().await.expect("a server"));
-        let gate = Gate::builder().rules(rules(POLICY)).fleet(fleet).clock(judge);
+        let gate = Gate::builder().rules(rules(POLICY)).store(fleet).clock(judge);
         let gate = gate.open().expect("a gate");
         let one = gate.admit(&by("ada")).await;
         let (mut two, three) = (gate.admit(&by("ada")).await, gate.admit(&by("bob")).await);

@@ -1,6 +1,5 @@
 //! What whoever reads Redis, or a snapshot, learns about those who are counted.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -39,7 +38,7 @@ fn names(server: &Server) -> BTreeSet<String> {
 
 async fn node(server: &Server, clock: &Arc<ManualClock>, secret: Option<KeySecret>) -> Gate {
     let fleet = Fleet::new(store(server, clock).await);
-    let builder = Gate::builder().rules(rules(POLICY)).fleet(fleet).beat_every(None);
+    let builder = Gate::builder().rules(rules(POLICY)).store(fleet).beat_every(None);
     let builder = builder.clock(Arc::clone(clock) as Arc<dyn Clock>);
     secret.into_iter().fold(builder, GateBuilder::key_secret).open().unwrap()
 }

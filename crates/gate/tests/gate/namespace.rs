@@ -1,6 +1,5 @@
 //! Applications that share a Redis: each counts by itself, whatever its rules are called.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -34,7 +33,7 @@ async fn prefixed(server: &Server, clock: &Arc<ManualClock>, name: &str, policy:
     let judge = || Arc::clone(clock) as Arc<dyn Clock>;
     let builder = builder.deadline(Duration::from_secs(20)).judged_by(judge()).named(name);
     let fleet = Fleet::new(builder.connect().await.unwrap());
-    Gate::builder().rules(rules(policy)).fleet(fleet).clock(judge()).open().unwrap()
+    Gate::builder().rules(rules(policy)).store(fleet).clock(judge()).open().unwrap()
 }
 
 #[tokio::test]

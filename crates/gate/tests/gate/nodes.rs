@@ -1,6 +1,5 @@
 //! Nodes that count each other through a real Redis, for when it is away.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -33,7 +32,7 @@ async fn node_with(
     more: impl FnOnce(GateBuilder) -> GateBuilder,
 ) -> Result<Gate, OpenError> {
     let fleet = Fleet::new(store(&server.url()).await);
-    let builder = Gate::builder().rules(rules(policy)).fleet(fleet);
+    let builder = Gate::builder().rules(rules(policy)).store(fleet);
     more(builder.beat_every(Some(Duration::from_millis(20)))).open()
 }
 

@@ -1,6 +1,5 @@
 //! Gates on a real Redis, whose time stands still until a test moves it.
 
-#![cfg(feature = "redis")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -26,7 +25,7 @@ pub(crate) async fn still(policy: &str) -> (Server, Gate, Arc<ManualClock>) {
 /// Another node on the same server.
 pub(crate) async fn node(server: &Server, clock: &Arc<ManualClock>, policy: &str) -> Gate {
     let fleet = Fleet::new(store(server, clock).await);
-    let builder = Gate::builder().rules(rules(policy)).fleet(fleet).beat_every(None);
+    let builder = Gate::builder().rules(rules(policy)).store(fleet).beat_every(None);
     builder.clock(Arc::clone(clock) as Arc<dyn Clock>).open().unwrap()
 }
 

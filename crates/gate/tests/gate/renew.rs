@@ -156,7 +156,6 @@ fn a_permit_does_not_lapse_while_its_request_is_held_back() {
     assert!(gate.decide(&put).verdict().passes());
 }
 
-#[cfg(feature = "redis")]
 mod in_redis {
     use std::sync::Arc;
     use std::time::Duration;
@@ -174,7 +173,7 @@ mod in_redis {
         let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
         let builder = builder.deadline(Duration::from_secs(20)).judged_by(Arc::clone(&judge));
         let fleet = Fleet::new(builder.connect().await.unwrap());
-        let gate = Gate::builder().rules(rules(policy)).fleet(fleet).clock(judge).open().unwrap();
+        let gate = Gate::builder().rules(rules(policy)).store(fleet).clock(judge).open().unwrap();
         (server, gate, clock)
     }
 

@@ -69,7 +69,6 @@ rules:
     assert!(everybody == 1 && others == 20 && 300 < logins, "{crowds:?}");
 }
 
-#[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_gate_by_redis_says_what_it_has_seen_of_it() {
     use tidegate_redis::{Fleet, RedisStore};
@@ -79,7 +78,7 @@ async fn a_gate_by_redis_says_what_it_has_seen_of_it() {
     let store = RedisStore::connect(&server.url()).await.unwrap();
     let gate = Gate::builder()
         .rules(rules(POLICY))
-        .fleet(Fleet::new(store))
+        .store(Fleet::new(store))
         .beat_every(None)
         .open()
         .unwrap();

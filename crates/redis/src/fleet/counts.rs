@@ -5,34 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::{Span, Tick};
 
 use crate::failure::StoreError;
-use tidegate_store::By;
+use tidegate_store::{By, DecisionCounts};
 
 /// At most one line in the log for this long.
 const LOG_EVERY: Span = Span::from_secs(1);
-
-/// How many decisions were made by what.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct FleetCounts {
-    /// By Redis.
-    pub store: u64,
-    /// Refused here, because Redis had refused it before and only time could change that.
-    pub remembered: u64,
-    /// By this node's share, without Redis.
-    pub local: u64,
-    /// Let through, without Redis.
-    pub open: u64,
-    /// Refused, without Redis.
-    pub closed: u64,
-    /// Of those without Redis: how many may have been charged there all the same.
-    pub unanswered: u64,
-    /// Cells that this node's share let through and that Redis will never be told of, because more
-    /// keys owed something than are remembered.
-    pub written_off: u64,
-    /// Cells that were to be given back to Redis and perhaps never were: its answer did not come,
-    /// it was restarted meanwhile, or more waited to be given back than are kept.
-    pub not_returned: u64,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -101,17 +77,15 @@ impl Counts {
         tracing::warn!(%error, %by, left_out, "decided without Redis");
     }
 
-    pub(super) fn read(&self) -> FleetCounts {
+    pub(super) fn read(&self) -> DecisionCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        FleetCounts {
-            store: read(&self.store),
-            remembered: read(&self.remembered),
-            local: read(&self.local),
-            open: read(&self.open),
-            closed: read(&self.closed),
-            unanswered: read(&self.unanswered),
-            written_off: 0,
-            not_returned: 0,
-        }
+        let mut counts = DecisionCounts::default();
+        counts.store = read(&self.store);
+        counts.remembered = read(&self.remembered);
+        counts.local = read(&self.local);
+        counts.open = read(&self.open);
+        counts.closed = read(&self.closed);
+        counts.unanswered = read(&self.unanswered);
+        counts
     }
 }

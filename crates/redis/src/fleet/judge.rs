@@ -9,10 +9,10 @@ use tidegate_store::{By, Key, MemoryStore};
 
 use super::rule::Present;
 use super::{Fleet, FleetDecided, FleetReceipts, SharedCharge, SharedRule};
-use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::store::{FleetCharge, Judged, RedisStore};
 use crate::wire::ServerRun;
+use tidegate_store::TextKey as FleetKey;
 
 /// One limit of a request, with its rule as it is now.
 pub(super) struct Part<'a> {

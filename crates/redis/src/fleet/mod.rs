@@ -1,25 +1,30 @@
 //! Redis, and what to do without it, for rules that are chosen request by request.
 
+mod census;
+mod charged;
 mod counts;
 mod decided;
+mod finish;
 mod judge;
+mod ledger;
 mod owed;
+mod permits;
 mod put;
 mod receipts;
 mod repay;
 mod returns;
 mod rule;
+mod seam;
 mod stats;
 mod without;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tidegate_core::{Change, Policy, Tick};
-use tidegate_store::{Clock as _, MemoryStore, SystemClock};
+use tidegate_core::{Change, Policy, Tick, WithoutStore};
+use tidegate_store::{Clock as _, DecisionCounts, MemoryStore, SystemClock};
 
 use self::counts::Counts;
-pub use self::counts::FleetCounts;
 pub use self::decided::FleetDecided;
 pub(crate) use self::decided::{Decisions, in_one};
 use self::judge::Part;
@@ -29,12 +34,11 @@ pub use self::receipts::FleetReceipts;
 use self::repay::Repaying;
 use self::returns::Returns;
 use self::rule::share;
-pub use self::rule::{FleetChangeError, SharedRule, WithoutStore};
-pub use self::stats::StoreStats;
+pub use self::rule::{FleetChangeError, SharedRule};
 use crate::failure::StoreError;
-use crate::key::FleetKey;
 use crate::rule::FleetRule;
 use crate::store::RedisStore;
+use tidegate_store::TextKey as FleetKey;
 
 /// Decides for a whole fleet, by rules that are chosen request by request and may come, go and
 /// change meanwhile. Clones are the same fleet.
@@ -236,10 +240,12 @@ impl Fleet {
     }
 
     /// How many decisions were made by what, since it was made.
-    pub fn counts(&self) -> FleetCounts {
+    pub fn counts(&self) -> DecisionCounts {
         let (written_off, not_returned) =
             (self.inner.owed.written_off(), self.inner.returns.dropped());
-        FleetCounts { written_off, not_returned, ..self.inner.counts.read() }
+        let mut counts = self.inner.counts.read();
+        (counts.written_off, counts.not_returned) = (written_off, not_returned);
+        counts
     }
 
     /// The server's clock, as far as it is known here.

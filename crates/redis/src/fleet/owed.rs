@@ -164,9 +164,10 @@ mod tests {
     use tidegate_core::{Kind, Policy, Quota};
 
     use super::*;
-    use crate::fleet::{SharedCharge, SharedRule, WithoutStore};
-    use crate::key::FleetKey;
+    use crate::fleet::{SharedCharge, SharedRule};
     use crate::rule::FleetRule;
+    use tidegate_core::WithoutStore;
+    use tidegate_store::TextKey as FleetKey;
 
     const START: Tick = Tick::from_micros(1_700_000_000_000_000);
 

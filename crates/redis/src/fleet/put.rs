@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate_core::{Change, Kind, Policy};
+use tidegate_core::{Change, Kind, Policy, WithoutStore};
 use tidegate_store::Rule;
 
 use super::Fleet;
-use super::rule::{FleetChangeError, Now, Present, SharedRule, WithoutStore, share};
+use super::rule::{FleetChangeError, Now, Present, SharedRule, share};
 use crate::rule::FleetRule;
 
 /// A rule that is wanted of a [`Fleet`]: a new one, or what another becomes.

@@ -16,9 +16,9 @@ use tokio::time::sleep;
 
 use super::{Fleet, Inner, SharedRule};
 use crate::failure::StoreError;
-use crate::key::FleetKey;
 use crate::store::Since;
 use crate::wire::ServerRun;
+use tidegate_store::TextKey as FleetKey;
 
 /// The most that is kept. It is what was charged before Redis went away, so it is as much as there
 /// were requests under way; of keys of usual length, three megabytes.

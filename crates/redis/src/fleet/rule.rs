@@ -3,29 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick};
+use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick, WithoutStore};
 use tidegate_store::{MemoryStore, Rule, TooManyRules};
 
 use super::owed::Owed;
 use crate::rule::FleetRule;
-
-/// What a rule does with a request that Redis does not answer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WithoutStore {
-    /// Lets it pass: the rule does not limit until Redis is back.
-    Open,
-    /// Refuses it.
-    Closed,
-    /// Decides by the same policy in this process, at this node's share of the quota.
-    ///
-    /// With as many nodes as there are, the fleet together stays within the quota. The share of a
-    /// window, a log or a number of permits is rounded down, but is never less than one cell; the
-    /// share of a bucket is never slower than one cell in 366 days.
-    Local {
-        /// How many nodes share the quota; zero counts as one.
-        nodes: u32,
-    },
-}
 
 /// A rule of a [`Fleet`](super::Fleet), and what it does without Redis. Clones are the same rule.
 ///

@@ -1,12 +1,12 @@
 //! Without Redis: open, closed, or this node's share.
 
 use smallvec::SmallVec;
-use tidegate_core::{Decision, Receipt, Span, Verdict};
+use tidegate_core::{Decision, Receipt, Span, Verdict, WithoutStore};
 use tidegate_store::{By, Charge, Key};
 
 use super::judge::Part;
 use super::receipts::{Charged, Entries, Entry};
-use super::rule::{WithoutStore, lends};
+use super::rule::lends;
 use super::{Decisions, Fleet, FleetDecided, FleetReceipts};
 use crate::failure::StoreError;
 use crate::plan::Does;

@@ -263,9 +263,9 @@ pub(super) mod tests {
 
     use super::*;
     use crate::call::Limit;
-    use crate::key::FleetKey;
     use crate::plan::Does;
     use crate::rule::FleetRule;
+    use tidegate_store::TextKey as FleetKey;
 
     /// A request of which many may be decided by one count.
     pub(in crate::gather) fn sample() -> Request {

@@ -8,7 +8,7 @@ use super::rule::{NamedRule, Scope};
 use super::{FleetAnswer, FleetLimiter, FleetPass};
 use crate::failure::StoreError;
 use crate::fleet::{Decisions, FleetDecided, SharedCharge};
-use crate::key::{FleetKey, KeyPart};
+use tidegate_store::{KeyPart, TextKey as FleetKey};
 
 /// A request that has not been decided yet.
 #[derive(Clone, Debug)]

@@ -10,11 +10,12 @@ use tidegate_store::{KeyTooLong, MemoryStore, ToPolicy};
 use super::FleetLimiter;
 use super::rule::{NamedRule, Scope};
 use crate::error::ConnectError;
-use crate::fleet::{Fleet, FleetChangeError, WithoutStore};
-use crate::key::FleetKey;
+use crate::fleet::{Fleet, FleetChangeError};
 use crate::rule::FleetRule;
 use crate::settings::Settings;
 use crate::store::RedisStore;
+use tidegate_core::WithoutStore;
+use tidegate_store::TextKey as FleetKey;
 
 /// Builds a [`FleetLimiter`].
 #[derive(Debug)]

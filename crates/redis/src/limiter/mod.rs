@@ -17,9 +17,10 @@ pub use self::build::{FleetBuildError, FleetLimiterBuilder};
 pub use self::pass::FleetPass;
 use self::rule::NamedRule;
 use crate::failure::StoreError;
-use crate::fleet::{Fleet, FleetChangeError, FleetCounts};
-use crate::key::KeyPart;
+use crate::fleet::{Fleet, FleetChangeError};
 use crate::store::RedisStore;
+use tidegate_store::DecisionCounts;
+use tidegate_store::KeyPart;
 
 /// Decides for a whole fleet: every node that has the same rules and the same Redis shares them.
 ///
@@ -96,7 +97,7 @@ impl FleetLimiter {
     }
 
     /// How many decisions were made by what, since it was built.
-    pub fn counts(&self) -> FleetCounts {
+    pub fn counts(&self) -> DecisionCounts {
         self.fleet.counts()
     }
 }

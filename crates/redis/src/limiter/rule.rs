@@ -1,7 +1,7 @@
 //! A rule of a fleet's limiter: whom it counts.
 
 use crate::fleet::SharedRule;
-use crate::key::FleetKey;
+use tidegate_store::TextKey as FleetKey;
 
 /// Whom a rule counts.
 #[derive(Clone, Copy, Debug)]

@@ -7,10 +7,11 @@ use tidegate_core::{Grains, Kind, Policy, Quota, Span};
 use tidegate_store::{Clock, SystemClock};
 
 use super::{FleetShaper, Inner};
-use crate::fleet::{Fleet, FleetChangeError, WithoutStore};
+use crate::fleet::{Fleet, FleetChangeError};
 use crate::limiter::FleetBuildError;
 use crate::settings::Settings;
 use crate::store::RedisStore;
+use tidegate_core::WithoutStore;
 
 /// Builds a [`FleetShaper`].
 #[derive(Debug)]

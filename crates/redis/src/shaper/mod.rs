@@ -17,7 +17,7 @@ pub use self::build::FleetShaperBuilder;
 use self::held::Held;
 use self::until::Until;
 use crate::fleet::{Fleet, FleetDecided, SharedCharge, SharedRule};
-use crate::key::{FleetKey, KeyPart};
+use tidegate_store::{KeyPart, TextKey as FleetKey};
 
 /// Sends the calls of a whole fleet out at a constant rate, for each key by itself. Clones are the
 /// same shaper.

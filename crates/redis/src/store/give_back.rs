@@ -6,10 +6,10 @@ use tokio::runtime::Handle;
 use super::{FleetCharge, RedisStore};
 use crate::failure::StoreError;
 use crate::gather::Reply;
-use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::rule::FleetRule;
 use crate::wire::ServerRun;
+use tidegate_store::TextKey as FleetKey;
 
 /// When something was to be given back, and to which run.
 #[derive(Clone, Copy, Debug)]

@@ -24,14 +24,14 @@ use crate::call::{Limit, Limits, Request};
 use crate::error::ConnectError;
 use crate::failure::StoreError;
 use crate::gather::{Decided, Gather, Reply};
-use crate::health::Health;
-use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::rule::FleetRule;
 use crate::settings::Settings;
 use crate::tally::Tally;
 use crate::told::{LIMITS_MAX, One};
 use crate::wire::slot_of;
+use tidegate_store::Health;
+use tidegate_store::TextKey as FleetKey;
 
 /// Keeps states in Redis or Valkey, and decides there: one round trip, atomic, by its clock.
 ///

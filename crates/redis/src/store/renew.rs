@@ -5,9 +5,9 @@ use tidegate_core::{Kind, Receipt};
 use super::{FleetCharge, RedisStore};
 use crate::failure::StoreError;
 use crate::gather::Reply;
-use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::rule::FleetRule;
+use tidegate_store::TextKey as FleetKey;
 
 impl RedisStore {
     /// Renews a permit: if it is still held, it lapses one period from now, and the receipt is made

@@ -6,10 +6,10 @@ use tidegate_testbed::Flavor;
 
 use super::bench_server::Bench;
 use crate::call::{Limit, Outcome, Request, Run};
-use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::rule::{FleetRule, Place};
 use crate::{told, value};
+use tidegate_store::TextKey as FleetKey;
 
 /// Steps by algorithm, on the first server; others take fewer.
 const STEPS: u32 = 200_000;

@@ -7,10 +7,10 @@ use tidegate_testbed::Flavor;
 
 use super::bench_server::{Bench, SLACK_MILLIS};
 use crate::call::{Limit, Outcome, Request, Run};
-use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::rule::FleetRule;
 use crate::value;
+use tidegate_store::TextKey as FleetKey;
 
 const START: Tick = Tick::from_micros(1_700_000_000_000_000);
 const POLICIES: u32 = 40;

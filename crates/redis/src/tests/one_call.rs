@@ -6,9 +6,9 @@ use tidegate_testbed::Flavor;
 
 use super::bench_server::Bench;
 use crate::call::{Limit, Outcome, Request, Run};
-use crate::key::FleetKey;
 use crate::plan::Does;
 use crate::rule::FleetRule;
+use tidegate_store::TextKey as FleetKey;
 
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
 

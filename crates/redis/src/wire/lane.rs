@@ -12,8 +12,8 @@ use super::link::{Link, Task};
 use super::refusal::Refusal;
 use super::run::Runs;
 use crate::error::ConnectError;
-use crate::health::NodeHealth;
 use crate::settings::Address;
+use tidegate_store::NodeHealth;
 
 /// One server's place.
 #[derive(Debug)]
@@ -184,16 +184,16 @@ impl Lane {
     pub(super) fn health(&self) -> NodeHealth {
         let connected = self.link.borrow().is_some();
         let record = self.record();
-        NodeHealth {
-            address: record.address.to_string(),
-            connected,
-            server: record.info.server.clone(),
-            role: record.info.role.clone(),
-            eviction_warning: record.info.eviction.clone(),
-            seen: 0 < record.connects,
-            reconnects: record.connects.saturating_sub(1),
-            last_error: record.last_error.as_deref().map(str::to_owned),
-        }
+        let mut health = NodeHealth::default();
+        health.address = record.address.to_string();
+        health.connected = connected;
+        health.server.clone_from(&record.info.server);
+        health.role.clone_from(&record.info.role);
+        health.eviction_warning.clone_from(&record.info.eviction);
+        health.seen = 0 < record.connects;
+        health.reconnects = record.connects.saturating_sub(1);
+        health.last_error = record.last_error.as_deref().map(str::to_owned);
+        health
     }
 
     /// A number that no connection of this lane has had.

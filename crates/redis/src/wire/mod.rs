@@ -48,8 +48,8 @@ pub(crate) use self::shared::LANES_MAX;
 use self::shared::Shared;
 use self::slots::Slots;
 use crate::error::ConnectError;
-use crate::health::Health;
 use crate::settings::{Address, Settings, Topology};
+use tidegate_store::Health;
 
 /// The connections to all servers.
 #[derive(Debug)]
@@ -194,7 +194,9 @@ impl Wire {
 
     pub(crate) fn health(&self) -> Health {
         let nodes = self.shared.lanes().filter(|lane| !lane.is_idle()).map(|lane| lane.health());
-        Health { nodes: nodes.collect() }
+        let mut health = Health::default();
+        health.nodes = nodes.collect();
+        health
     }
 }
 

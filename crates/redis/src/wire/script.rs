@@ -58,7 +58,7 @@ impl ScriptCall {
 
     /// The command, for once it is written.
     pub(super) fn command(&mut self) -> &[u8] {
-        let head = head(self.parts, &mut [0; 20]);
+        let head = head(self.parts, &mut itoa::Buffer::new());
         let from = ROOM - head.len();
         self.bytes[from..ROOM].copy_from_slice(&head);
         &self.bytes[from..]
@@ -67,7 +67,7 @@ impl ScriptCall {
     /// The same call with the script's text instead of its name: loads and runs it in one trip.
     pub(crate) fn with_text(&self) -> Vec<u8> {
         let text = &self.script.text;
-        let mut bytes = head(self.parts, &mut [0; 20]).to_vec();
+        let mut bytes = head(self.parts, &mut itoa::Buffer::new()).to_vec();
         push(&mut bytes, b"EVAL");
         push(&mut bytes, text.as_bytes());
         bytes.extend_from_slice(&self.bytes[ROOM + self.script.head.len()..]);
@@ -83,7 +83,7 @@ impl Sink for ScriptCall {
 }
 
 /// The first line of a command of so many parts.
-fn head(parts: u64, digits: &mut [u8; 20]) -> ArrayVec<u8, ROOM> {
+fn head(parts: u64, digits: &mut itoa::Buffer) -> ArrayVec<u8, ROOM> {
     let mut head = ArrayVec::new();
     // A mark, twenty digits at most, and the end of a line.
     let fits = "there is room for the longest number";
@@ -96,7 +96,7 @@ fn head(parts: u64, digits: &mut [u8; 20]) -> ArrayVec<u8, ROOM> {
 /// Adds a part to a command.
 fn push(command: &mut Vec<u8>, part: &[u8]) {
     command.push(b'$');
-    command.extend_from_slice(decimal(part.len() as u64, &mut [0; 20]));
+    command.extend_from_slice(decimal(part.len() as u64, &mut itoa::Buffer::new()));
     command.extend_from_slice(b"\r\n");
     command.extend_from_slice(part);
     command.extend_from_slice(b"\r\n");

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_config::WithoutStore;
+use tidegate_core::WithoutStore;
 use tidegate_core::{Policy, Tick};
 use tidegate_gate::{Gate, PlainLimit, StoreFailure};
 

@@ -1,7 +1,7 @@
 //! What the store has seen: keys and bytes here, answers and errors of Redis.
 
-use tidegate_gate::{Gate, GateStats, StoreStats};
-use tidegate_redis::RoundTrips;
+use tidegate_gate::{Gate, GateStats, RemoteStats};
+use tidegate_store::RoundTrips;
 
 use super::histogram::Reading;
 use super::text::{Kind, Text};
@@ -36,7 +36,7 @@ pub(super) fn write(text: &mut Text, gate: &Gate) {
 }
 
 /// Decisions that were made without Redis.
-fn write_fallback(text: &mut Text, store: &StoreStats) {
+fn write_fallback(text: &mut Text, store: &RemoteStats) {
     let help = "Decisions that were made while Redis did not answer, by what decided.";
     text.family("tidegate_fallback_decisions_total", Kind::Counter, help);
     let counts = store.decisions;
@@ -46,7 +46,7 @@ fn write_fallback(text: &mut Text, store: &StoreStats) {
 }
 
 /// What will be missing in Redis.
-fn write_written_off(text: &mut Text, store: &StoreStats) {
+fn write_written_off(text: &mut Text, store: &RemoteStats) {
     let help = "Cells that were let through without Redis and that it is never told of.";
     text.family("tidegate_written_off_cells_total", Kind::Counter, help);
     text.value(&[], store.decisions.written_off);
@@ -55,7 +55,7 @@ fn write_written_off(text: &mut Text, store: &StoreStats) {
     text.value(&[], store.decisions.not_returned);
 }
 
-fn write_redis(text: &mut Text, store: &StoreStats) {
+fn write_redis(text: &mut Text, store: &RemoteStats) {
     let help = "Requests that Redis did not answer, by the reason.";
     text.family("tidegate_store_errors_total", Kind::Counter, help);
     for (kind, count) in store.errors.each() {

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tidegate_config::WithoutStore;
+use tidegate_core::WithoutStore;
 
 pub use self::frame::{Arguments, Excess, Found, Frame, Frames, Misframed};
 use self::session::Session;

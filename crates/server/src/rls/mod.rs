@@ -21,7 +21,7 @@ pub mod trial;
 use std::sync::{Arc, Once};
 
 use http::StatusCode;
-use tidegate_config::WithoutStore;
+use tidegate_core::WithoutStore;
 use tidegate_gate::Gate;
 use tonic::Status;
 use tracing::warn;

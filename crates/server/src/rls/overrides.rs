@@ -6,7 +6,8 @@
 //! and nothing is kept of the limits themselves.
 
 use smallvec::SmallVec;
-use tidegate_config::{EnvoyUnit, WithoutStore};
+use tidegate_config::EnvoyUnit;
+use tidegate_core::WithoutStore;
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, Verdict};
 use tidegate_gate::{Gate, PlainCharge, PlainDecided, PlainLimit};
 

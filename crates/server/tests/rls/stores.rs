@@ -28,7 +28,7 @@ async fn in_redis(server: &Server, files: &Files) -> Stand {
     let store = RedisStore::builder(Settings::from_url(&server.url()).expect("a URL"));
     let store = store.deadline(Duration::from_secs(20)).judged_by(Arc::clone(&clock) as Arc<_>);
     let fleet = Fleet::new(store.connect().await.expect("a server"));
-    let gate = Gate::builder().text(NO_RULES).fleet(fleet).beat_every(None);
+    let gate = Gate::builder().text(NO_RULES).store(fleet).beat_every(None);
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     Stand::on(gate, clock, any, Some(files.path()), |_| {}).await
 }

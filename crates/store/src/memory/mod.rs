@@ -26,6 +26,7 @@ mod origin;
 mod prefetch;
 mod restore;
 mod rule;
+mod seam;
 mod several;
 mod shard;
 mod slots;
@@ -141,6 +142,12 @@ impl MemoryStore {
     #[inline]
     pub fn key(&self, parts: impl std::hash::Hash) -> Result<Key, KeyTooLong> {
         self.keys.key(parts)
+    }
+
+    /// A key that `make` makes of the store's hashes.
+    #[inline]
+    pub fn key_of<K>(&self, make: impl FnOnce(&Keys) -> K) -> K {
+        make(&self.keys)
     }
 
     /// Decides one request, and charges it if it passes.

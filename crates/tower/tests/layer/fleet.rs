@@ -51,7 +51,7 @@ async fn gate_by(
     let judge = Arc::clone(there) as Arc<dyn Clock>;
     let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
     let store = builder.deadline(LONG).judged_by(judge).connect().await.unwrap();
-    let builder = Gate::builder().text(policy).fleet(Fleet::new(store));
+    let builder = Gate::builder().text(policy).store(Fleet::new(store));
     builder.clock(Arc::clone(here) as Arc<dyn Clock>).open().unwrap()
 }
 

@@ -7,7 +7,6 @@ mod support;
 mod wire;
 
 mod bodies;
-#[cfg(feature = "redis")]
 mod fleet;
 mod handlers;
 mod headers;

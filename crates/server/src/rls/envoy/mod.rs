@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tidegate_config::{EnvoyLoaded, EnvoyRules, LoadError, WithoutStore};
+use tidegate_config::{EnvoyLoaded, EnvoyRules, LoadError};
+use tidegate_core::WithoutStore;
 use tidegate_gate::{Gate, PlainLimit, Reloaded, Watch};
 
 use super::fields::shown_name;

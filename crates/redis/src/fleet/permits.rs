@@ -8,33 +8,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Tick;
-use tidegate_redis::FleetReceipts;
+use tidegate_store::StoreFailure;
 use tokio::sync::Mutex;
 
-use crate::renew::Held;
-use crate::store::StoreFailure;
+use super::FleetReceipts;
 
 /// Permits that were renewed at least once; without receipts, they are gone.
 #[derive(Default)]
-pub(crate) struct Permits {
+pub(super) struct Permits {
     receipts: Mutex<FleetReceipts>,
     /// When the first lapses, in ticks; zero if none is held. Of before, while it is renewed.
     lapse_at: AtomicU64,
 }
 
 impl Permits {
-    pub(crate) fn new(receipts: FleetReceipts) -> Permits {
+    pub(super) fn new(receipts: FleetReceipts) -> Permits {
         let lapse_at = AtomicU64::new(ticks(receipts.lapse_at()));
         Permits { receipts: Mutex::new(receipts), lapse_at }
     }
 
-    pub(crate) fn lapse_at(&self) -> Option<Tick> {
+    pub(super) fn lapse_at(&self) -> Option<Tick> {
         let ticks = self.lapse_at.load(Ordering::Relaxed);
         (ticks != 0).then(|| Tick::from_micros(ticks))
     }
 
     /// Renews them, one renewal after the other.
-    pub(crate) async fn renew(permits: Arc<Permits>) -> Held {
+    pub(super) async fn renew(permits: Arc<Permits>) -> Result<bool, StoreFailure> {
         let renewal = tokio::spawn(async move {
             let mut receipts = permits.receipts.lock().await;
             if receipts.is_empty() {
@@ -48,7 +47,7 @@ impl Permits {
     }
 
     /// Gives them back, after a renewal that is under way.
-    pub(crate) async fn release(&self) {
+    pub(super) async fn release(&self) {
         let mut held = self.receipts.lock().await;
         self.lapse_at.store(0, Ordering::Relaxed);
         let _ = std::mem::take(&mut *held).release().await;

@@ -4,32 +4,33 @@
 //! tenant live together. Texts are kept readable; what could be mistaken for a mark of ours is
 //! escaped, and what is long is replaced by its hash.
 
+#[doc(hidden)]
+pub mod digest;
 mod readable;
 
 use std::fmt;
 
 use arrayvec::ArrayString;
 use sha1_smol::Sha1;
-use tidegate_store::{Key, KeyTooLong};
 
+use self::digest::DIGEST;
 use self::readable::Readable;
-use crate::digest::{self, DIGEST};
-use crate::flat::decimal;
+use crate::key::{Key, KeyTooLong};
 
 /// Whom we count, and with whom its limits live together.
 ///
 /// ```
-/// use tidegate_redis::FleetKey;
+/// use tidegate_store::TextKey;
 ///
 /// // A client that is its own tenant.
-/// let client = FleetKey::new("ada")?;
+/// let client = TextKey::new("ada")?;
 /// // A user of a tenant: the limits of both are in the same slot of a cluster.
-/// let user = FleetKey::in_tenant("acme", ("user", 7))?;
+/// let user = TextKey::in_tenant("acme", ("user", 7))?;
 /// assert_ne!(client, user);
 /// # Ok::<(), tidegate_store::KeyTooLong>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct FleetKey {
+pub struct TextKey {
     tag: Readable,
     /// Nothing where the key is the tenant itself.
     text: Option<Readable>,
@@ -52,29 +53,31 @@ pub struct KeyText {
     bytes: usize,
 }
 
-impl FleetKey {
+impl TextKey {
     /// A key that is its own tenant.
     #[inline]
-    pub fn new(key: impl KeyPart) -> Result<FleetKey, KeyTooLong> {
-        Ok(FleetKey { tag: tag(&key)?, text: None })
+    pub fn new(key: impl KeyPart) -> Result<TextKey, KeyTooLong> {
+        Ok(TextKey { tag: tag(&key)?, text: None })
     }
 
     /// A key of a tenant.
     #[inline]
-    pub fn in_tenant(tenant: impl KeyPart, key: impl KeyPart) -> Result<FleetKey, KeyTooLong> {
-        Ok(FleetKey { tag: tag(&tenant)?, text: Some(readable(&key)?) })
+    pub fn in_tenant(tenant: impl KeyPart, key: impl KeyPart) -> Result<TextKey, KeyTooLong> {
+        Ok(TextKey { tag: tag(&tenant)?, text: Some(readable(&key)?) })
     }
 
-    pub(crate) fn tag(&self) -> &[u8] {
+    /// The name of its tenant, as it stands in names.
+    pub fn tag(&self) -> &[u8] {
         self.tag.bytes()
     }
 
-    pub(crate) fn text(&self) -> Option<&[u8]> {
+    /// Its own text, as it stands in names; nothing where it is the tenant itself.
+    pub fn text(&self) -> Option<&[u8]> {
         self.text.as_ref().map(Readable::bytes)
     }
 
     /// The tenant and the text as they stand in names.
-    pub(crate) fn bytes(&self) -> (&[u8], &[u8]) {
+    pub fn bytes(&self) -> (&[u8], &[u8]) {
         (self.tag.bytes(), self.text().unwrap_or_default())
     }
 }
@@ -132,8 +135,8 @@ impl KeyText {
     /// Adds a number: its digits need no escape.
     #[inline]
     fn number(&mut self, number: u64) {
-        let mut digits = [0; 20];
-        let digits = decimal(number, &mut digits);
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(number).as_bytes();
         self.bytes = self.bytes.saturating_add(digits.len());
         if self.bytes <= Key::BYTES_MAX {
             self.add(digits);
@@ -276,7 +279,7 @@ mod tests {
     use super::*;
 
     fn name(key: impl KeyPart) -> String {
-        String::from_utf8(FleetKey::new(key).unwrap().tag().to_vec()).unwrap()
+        String::from_utf8(TextKey::new(key).unwrap().tag().to_vec()).unwrap()
     }
 
     #[test]
@@ -332,14 +335,14 @@ mod tests {
         assert_eq!(name(""), "%");
         assert_eq!(name("10.0.0.1"), "10.0.0.1");
         assert_eq!(name("x".repeat(4_096)).len(), 23);
-        assert!(FleetKey::new("x".repeat(4_097)).is_err());
-        assert!(FleetKey::in_tenant("acme", "x".repeat(4_097)).is_err());
+        assert!(TextKey::new("x".repeat(4_097)).is_err());
+        assert!(TextKey::in_tenant("acme", "x".repeat(4_097)).is_err());
     }
 
     #[test]
     fn a_tenant_is_not_its_own_user() {
-        let tenant = FleetKey::new("acme").unwrap();
-        let nobody = FleetKey::in_tenant("acme", "").unwrap();
+        let tenant = TextKey::new("acme").unwrap();
+        let nobody = TextKey::in_tenant("acme", "").unwrap();
         assert_ne!(tenant, nobody);
         assert_eq!(tenant.tag(), nobody.tag());
     }

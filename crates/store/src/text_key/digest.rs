@@ -6,10 +6,10 @@
 use arrayvec::ArrayString;
 
 /// Characters of a whole digest: 132 bits.
-pub(crate) const DIGEST: usize = 22;
+pub const DIGEST: usize = 22;
 
 /// Adds the first `length` characters of a digest: six bits each, at most [`DIGEST`].
-pub(crate) fn push<const N: usize>(text: &mut ArrayString<N>, digest: [u8; 20], length: usize) {
+pub fn push<const N: usize>(text: &mut ArrayString<N>, digest: [u8; 20], length: usize) {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut bits = 0_u32;
     let mut held = 0;

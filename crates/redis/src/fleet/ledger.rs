@@ -4,20 +4,21 @@
 //! is to be charged in the end; then, one at a time, they bring what is charged to what was said
 //! last.
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Decision, Kind, Tick};
-use tidegate_redis::{Fleet, FleetDecided, FleetKey, FleetReceipts, SharedCharge, SharedRule};
-use tidegate_store::{By, Clock};
+use tidegate_core::Kind;
+use tidegate_store::{By, Clock, Later, Left, Standing, TextKey, all};
 
-use crate::settle::{LOOKS_MAX, Telling, poll_all};
+use super::{Fleet, FleetDecided, FleetReceipts, SharedCharge, SharedRule};
+
+/// How often room is looked for that others may take meanwhile.
+const LOOKS_MAX: usize = 8;
 
 /// What a limit has charged, and where.
-pub(crate) struct Ledger {
+pub(super) struct Ledger {
     fleet: Fleet,
     rule: SharedRule,
-    key: FleetKey,
+    key: TextKey,
     /// By what its request was decided.
     by: By,
     clock: Arc<dyn Clock>,
@@ -28,30 +29,23 @@ pub(crate) struct Ledger {
 
 /// Where a limit is in Redis.
 #[derive(Clone)]
-pub(crate) struct Account {
-    pub(crate) fleet: Fleet,
-    pub(crate) rule: SharedRule,
-    pub(crate) key: FleetKey,
+pub(super) struct Account {
+    pub(super) fleet: Fleet,
+    pub(super) rule: SharedRule,
+    pub(super) key: TextKey,
 }
 
 /// What was charged when its request was decided.
-pub(crate) struct Opening {
-    pub(crate) cells: u32,
-    pub(crate) by: By,
-    pub(crate) clock: Arc<dyn Clock>,
-}
-
-/// What is left since a limit was settled, and when it was so; the verdict is of no interest.
-#[derive(Clone, Copy)]
-pub(crate) struct Told {
-    pub(crate) decision: Decision,
-    pub(crate) at: Tick,
+pub(super) struct Opening {
+    pub(super) cells: u32,
+    pub(super) by: By,
+    pub(super) clock: Arc<dyn Clock>,
 }
 
 /// Receipts, and the limit's place among those that were asked together.
-pub(crate) struct Placed {
-    pub(crate) receipts: FleetReceipts,
-    pub(crate) place: usize,
+pub(super) struct Placed {
+    pub(super) receipts: FleetReceipts,
+    pub(super) place: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -59,37 +53,41 @@ struct Stands {
     /// What is to be charged; once it is settled, what is.
     wanted: u32,
     charged: u32,
-    told: Option<Told>,
+    left: Option<Left>,
 }
 
 impl Ledger {
-    pub(crate) fn new(account: Account, charged: Placed, opening: Opening) -> Ledger {
+    pub(super) fn new(account: Account, charged: Placed, opening: Opening) -> Ledger {
         let Account { fleet, rule, key } = account;
         let Opening { cells, by, clock } = opening;
         let receipts = tokio::sync::Mutex::new(vec![charged]);
-        let stands = Mutex::new(Stands { wanted: cells, charged: cells, told: None });
+        let stands = Mutex::new(Stands { wanted: cells, charged: cells, left: None });
         Ledger { fleet, rule, key, by, clock, receipts, stands }
     }
 
-    /// How many cells are charged, or will be as far as anybody knows.
-    pub(crate) fn cells(&self) -> u32 {
-        self.stands().wanted
-    }
-
-    /// What is left since it was settled.
-    pub(crate) fn told(&self) -> Option<Told> {
-        self.stands().told
+    /// How many cells are charged, or will be as far as anybody knows, and what is left since.
+    pub(super) fn standing(&self) -> Standing {
+        let Stands { wanted: cells, left, .. } = *self.stands();
+        Standing { cells, left }
     }
 
     /// Brings what is charged to `cells`, as far as there is room.
-    pub(crate) fn settle(self: Arc<Ledger>, cells: u32) -> impl Future<Output = ()> + Send {
+    pub(super) fn settle(
+        self: Arc<Ledger>,
+        cells: u32,
+    ) -> impl Future<Output = Standing> + Send + 'static {
         self.stands().wanted = cells;
-        self.bring()
+        async move {
+            let ledger = Arc::downgrade(&self);
+            self.bring().await;
+            // If nobody has the ledger any more, nobody asks.
+            ledger.upgrade().map_or(Standing { cells, left: None }, |it| it.standing())
+        }
     }
 
     /// Charges nothing else, and asks what is left.
     async fn look(self: Arc<Ledger>) {
-        let cells = self.cells();
+        let cells = self.standing().cells;
         self.settle(cells).await;
     }
 
@@ -106,8 +104,8 @@ impl Ledger {
             let is_asked = 1 < Arc::strong_count(&self);
             (wanted, if is_asked { Some(self.decide(0).await) } else { None })
         };
-        let told = decided.and_then(|decided| self.heard(&decided));
-        self.stands().settle(wanted, charged, told);
+        let left = decided.and_then(|decided| self.heard(&decided));
+        self.stands().settle(wanted, charged, left);
     }
 
     /// Charges `cells` more, or as many as there is room for: it has happened already.
@@ -138,10 +136,10 @@ impl Ledger {
     }
 
     /// What is left by an answer. A node's share is not to be mixed with what Redis has said.
-    fn heard(&self, decided: &FleetDecided) -> Option<Told> {
+    fn heard(&self, decided: &FleetDecided) -> Option<Left> {
         let is_comparable = !decided.by.is_fallback() || decided.by == self.by;
         let decision = decided.each.first().copied().filter(|_| is_comparable)?;
-        Some(Told { decision, at: self.clock.now() })
+        Some(Left { decision, at: self.clock.now() })
     }
 
     fn stands(&self) -> MutexGuard<'_, Stands> {
@@ -150,18 +148,18 @@ impl Ledger {
 }
 
 impl Stands {
-    fn settle(&mut self, wanted: u32, charged: u32, told: Option<Told>) {
+    fn settle(&mut self, wanted: u32, charged: u32, left: Option<Left>) {
         // Otherwise something else is wanted meanwhile, and somebody is about to see to it.
         if self.wanted == wanted {
             self.wanted = charged;
         }
-        (self.charged, self.told) = (charged, told.or(self.told));
+        (self.charged, self.left) = (charged, left.or(self.left));
     }
 }
 
 /// Gives back what a request was charged that gives up before its start, but for permits; see
 /// [`FleetReceipts::give_up`].
-pub(crate) async fn give_up(ledgers: Vec<Arc<Ledger>>) {
+pub(super) async fn give_up(ledgers: Vec<Arc<Ledger>>) {
     let is_queue = |ledger: &Arc<Ledger>| ledger.rule.policy().kind() == Kind::LeakyQueue;
     let (queues, others): (Vec<_>, Vec<_>) = ledgers.into_iter().partition(is_queue);
     let mut slots = FleetReceipts::default();
@@ -171,11 +169,16 @@ pub(crate) async fn give_up(ledgers: Vec<Arc<Ledger>>) {
         }
     }
     let is_back = matches!(slots.give_up().await, Ok(true));
-    let mut tellings: Vec<Telling> = Vec::new();
-    for ledger in queues.into_iter().chain(others) {
-        tellings.push(if is_back { Box::pin(ledger.settle(0)) } else { Box::pin(ledger.look()) });
-    }
-    poll_fn(|context| poll_all(&mut tellings, context)).await;
+    let settle = |ledger: Arc<Ledger>| {
+        Later::pending(async move {
+            if is_back {
+                ledger.settle(0).await;
+            } else {
+                ledger.look().await;
+            }
+        })
+    };
+    drop(all(queues.into_iter().chain(others).map(settle).collect()).await);
 }
 
 /// Gives back so many cells, the latest first.

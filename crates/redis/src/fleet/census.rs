@@ -4,36 +4,17 @@
 //! answered all the while: after an outage the first to be back hears of nobody else, and would
 //! take the share of all.
 
-use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{ErrorKind, Read as _};
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Span;
-use tidegate_store::SnapshotError;
-use tokio::runtime::Handle;
+use tidegate_store::FollowsNodes;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::gate::Gate;
-use crate::snapshot::{NODES, SnapshotProblem};
-use crate::store::AnyStore;
+use super::Fleet;
 
-/// How often a node says that it is there.
-const BEAT: Duration = Duration::from_secs(3);
-
-/// The same, if another was chosen; or never.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Beat(pub(crate) Option<Duration>);
-
-impl Default for Beat {
-    fn default() -> Beat {
-        Beat(Some(BEAT))
-    }
-}
-
-/// For how long that counts: whoever is slow for a few beats has not left.
+/// For how long a node counts that has said that it is there: one that is slow for a few beats has
+/// not left.
 const LEASE: Span = Span::from_secs(12);
 
 /// For how many beats in a row there have to be fewer: more than one lease.
@@ -69,69 +50,48 @@ impl Census {
     }
 }
 
-/// Begins with the number that a file says, if there is one.
-pub(crate) fn restore(path: &Path, store: &AnyStore) -> Result<(), SnapshotProblem> {
-    let AnyStore::Fleet(fleet) = store else { return Ok(()) };
-    let problem = |error| SnapshotProblem::new(path, error);
-    let mut text = String::new();
-    match File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text)) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) if error.kind() == ErrorKind::InvalidData => {}
-        read => drop(read.map_err(|error| problem(SnapshotError::Io(error)))?),
-    }
-    let digits = text.strip_prefix(NODES).and_then(|rest| rest.strip_suffix('\n'));
-    let nodes = digits.and_then(|digits| digits.parse().ok()).filter(|nodes| 0 < *nodes);
-    fleet.set_nodes(nodes.ok_or_else(|| problem(SnapshotError::NotASnapshot))?);
-    Ok(())
-}
-
-/// Longer than any such file.
-const FILE_BYTES_MAX: u64 = 64;
-
-impl Gate {
-    /// Says every so often that this node is there, for as long as the gate is.
-    pub(crate) fn count_nodes(&self, every: Duration) {
-        let AnyStore::Fleet(fleet) = &self.0.store else { return };
-        // The connections need one as well; without it nothing is asked.
-        let Ok(runtime) = Handle::try_current() else { return };
-        let (store, inner) = (fleet.store().clone(), Arc::downgrade(&self.0));
+impl Fleet {
+    /// Says every so often that this node is there, for as long as somebody follows.
+    pub(super) fn take_census(&self, every: Duration, follower: Box<dyn FollowsNodes>) {
+        let fleet = self.clone();
         // A number that no other node has.
         let node = RandomState::new().hash_one("node");
         let mut census = Census::new(fleet.nodes());
-        runtime.spawn(async move {
+        drop(self.runtime().spawn(async move {
             let mut beats = interval(every);
             beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut is_told = false;
+            let mut is_logged = false;
             loop {
                 beats.tick().await;
-                if inner.strong_count() == 0 {
+                if follower.is_over() {
                     return;
                 }
-                let heard = store.count_nodes(node, LEASE).await;
-                let Some(inner) = inner.upgrade() else { return };
+                let heard = fleet.store().count_nodes(node, LEASE).await;
+                if follower.is_over() {
+                    return;
+                }
                 if let Err(error) = &heard
-                    && !std::mem::replace(&mut is_told, true)
+                    && !std::mem::replace(&mut is_logged, true)
                 {
                     tracing::warn!(%error, "nodes are not counted: the last known number goes on");
                 }
-                is_told &= heard.is_err();
-                Gate(inner).share_among(census.hear(heard.ok()));
+                is_logged &= heard.is_err();
+                fleet.share_among(census.hear(heard.ok()), &*follower);
             }
-        });
+        }));
     }
 
     /// Gives this node the share of one of so many.
-    fn share_among(&self, nodes: u32) {
-        let AnyStore::Fleet(fleet) = &self.0.store else { return };
-        let before = fleet.nodes();
+    fn share_among(&self, nodes: u32, follower: &dyn FollowsNodes) {
+        let before = self.nodes();
         if before == nodes {
             return;
         }
-        fleet.set_nodes(nodes);
+        self.set_nodes(nodes);
         tracing::info!(nodes, before, "so many nodes share the quota while Redis is away");
-        if let Err(error) = self.scale() {
+        if let Err(error) = follower.follow() {
             // Tried again with the next beat.
-            fleet.set_nodes(before);
+            self.set_nodes(before);
             tracing::error!(%error, "limits cannot follow the number of nodes");
         }
     }
@@ -165,7 +125,9 @@ mod tests {
 
     #[test]
     fn a_lease_is_over_before_fewer_are_believed() {
-        let beats = BEAT * (FEWER_AFTER - 1);
-        assert!(Duration::from_micros(LEASE.get()) < beats && BEAT * 3 < beats);
+        // A gate's, unless it says otherwise.
+        let beat = Duration::from_secs(3);
+        let beats = beat * (FEWER_AFTER - 1);
+        assert!(Duration::from_micros(LEASE.get()) < beats && beat * 3 < beats);
     }
 }

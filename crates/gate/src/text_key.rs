@@ -1,4 +1,4 @@
-//! Keys as they are written in Redis.
+//! Keys as they are written in a store that is shared.
 //!
 //! A value that may be a secret (an API key, a cookie) is never written there: its digest is. With
 //! a secret of the operator's no value is: see [`KeySecret`].
@@ -6,22 +6,22 @@
 use sha1_smol::Sha1;
 use smallvec::SmallVec;
 use tidegate_config::{Part, Value};
-use tidegate_redis::{FleetKey, KeyPart, KeyText};
+use tidegate_store::{KeyPart, KeyText, KeyTooLong, TextKey};
 
 use crate::secret::KeySecret;
 
 /// The key of these parts. The first is whose it is: all that is counted of somebody lives together
 /// in a cluster.
-pub(crate) fn fleet_key(
+pub(crate) fn text_key(
     parts: &[Part<'_>],
     secret: Option<&KeySecret>,
-) -> Result<FleetKey, tidegate_store::KeyTooLong> {
+) -> Result<TextKey, KeyTooLong> {
     match parts {
-        [] => FleetKey::new("everybody"),
-        [only] => FleetKey::new(Text(only, secret)),
+        [] => TextKey::new("everybody"),
+        [only] => TextKey::new(Text(only, secret)),
         [first, rest @ ..] => {
             let rest: SmallVec<[Text<'_>; 4]> = rest.iter().map(|it| Text(it, secret)).collect();
-            FleetKey::in_tenant(Text(first, secret), &rest[..])
+            TextKey::in_tenant(Text(first, secret), &rest[..])
         }
     }
 }

@@ -1,0 +1,261 @@
+//! The judge: what a request is to be judged by, and what its store says of that.
+//!
+//! A request, several requests as one, and limits that are in no policy are all judged by a
+//! store's [`judge`](tidegate_store::Store::judge). The first two come by here: their limits are
+//! laid down in an admission before any is asked, and [`judge`] fills in the answers.
+
+use smallvec::SmallVec;
+use tidegate_config::{Asks, Facts, KeySource, Part, Rules, Who};
+use tidegate_core::{Decision, Span, Tick, Verdict};
+use tidegate_store::{
+    By, Charged, Judgment, KeyTooLong, Later, LimitCharge, Place, StoreKey, StoreLimit, Verb,
+};
+
+use crate::admission::{Admission, Each, Judged, Reason};
+use crate::apart::Lease;
+use crate::gate::Home;
+use crate::generation::{Generation, Present};
+use crate::text_key::text_key;
+
+/// How a request is judged.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    pub(crate) verb: Verb,
+    /// How long its caller waits for a slot, if one of the limits hands out slots.
+    pub(crate) patience: Option<Span>,
+}
+
+/// What a request is judged by, as it is found.
+struct Found<'g> {
+    generation: &'g Generation,
+    enforced: Each,
+    shadow: Each,
+    is_too_long: bool,
+    /// The key that was made last: that of the next rule, more often than not.
+    made: Option<(KeySource, StoreKey)>,
+}
+
+impl Home {
+    /// The key of these parts, as the store wants it.
+    #[inline]
+    pub(crate) fn key(&self, parts: &[Part<'_>]) -> Result<StoreKey, KeyTooLong> {
+        let text = || text_key(parts, self.secret.as_ref());
+        self.store.key_form().key(|keys| keys.key(parts), text)
+    }
+
+    /// The tick by which the store counts.
+    pub(crate) fn now(&self) -> Tick {
+        self.store.now(&*self.clock)
+    }
+
+    /// The tick by which the store judges what has come at `now`.
+    #[inline]
+    pub(crate) fn judges_at(&self, now: Tick) -> Tick {
+        if self.store.answers_at_once() { now } else { self.now() }
+    }
+}
+
+impl Admission {
+    /// A request with all limits that it is to be judged by, before any of them is asked.
+    pub(crate) fn found(
+        generation: &std::sync::Arc<Lease>,
+        facts: &Facts<'_, '_>,
+    ) -> Box<Admission> {
+        // Where it will stay: it is too large to be moved about.
+        let mut admission = Box::write(Box::new_uninit(), Admission::new(generation, facts.now()));
+        let rules = &generation.rules;
+        if rules.rules().is_empty() {
+            admission.route_cost = rules.route_cost(facts);
+            return admission;
+        }
+        let mut found = Found {
+            generation,
+            enforced: std::mem::take(&mut admission.each),
+            shadow: Each::new(),
+            is_too_long: false,
+            made: None,
+        };
+        let outline = rules.walk(facts, |asks, who| found.add(&asks, who));
+        admission.outline(&outline);
+        if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
+            if found.is_too_long {
+                admission.never(Reason::KeyTooLong);
+            } else {
+                admission.each = found.enforced;
+                admission.each.extend(found.shadow);
+            }
+        }
+        admission
+    }
+
+    /// Asks the store, and notes what it says.
+    pub(crate) async fn judge(&mut self, how: How) {
+        if let Some(patience) = how.patience {
+            // A place that is taken in vain may be lost to everybody: so this looks first.
+            self.ask(Verb::Peek).await;
+            if self.delay().is_some_and(|by| patience < by) {
+                self.too_late(patience);
+                self.count();
+                return;
+            }
+        }
+        self.ask(how.verb).await;
+        if how.verb == Verb::Decide {
+            self.count();
+        }
+    }
+
+    async fn ask(&mut self, verb: Verb) {
+        if self.each.is_empty() {
+            return;
+        }
+        let home = &self.generation.home;
+        let at_once = home.store.answers_at_once();
+        let now = home.judges_at(self.now);
+        let is_judged = self.each.first().is_some_and(|first| !first.is_shadow);
+        let (verdict, by) = judge(&self.generation, &mut self.each, verb, now).await;
+        if !at_once {
+            // What is said of times is counted from when it was asked, and what is held back until
+            // a slot must not start before it.
+            self.now = self.generation.home.clock.now();
+        }
+        self.by = by;
+        if is_judged {
+            self.conclude(verdict);
+        }
+    }
+}
+
+impl Found<'_> {
+    /// Adds the limits of a rule that counts `who`.
+    fn add(&mut self, asks: &Asks<'_>, who: Who<'_, '_>) {
+        // What is more than can be judged together is refused before it is asked.
+        if !asks.is_shadow && Rules::LIMITS_MAX <= self.enforced.len() {
+            return;
+        }
+        let key = match &self.made {
+            Some((source, key)) if source.is_shared_with(who.source) => key.clone(),
+            _ => match self.generation.home.key(who.parts) {
+                Ok(key) => {
+                    self.made = Some((who.source, key.clone()));
+                    key
+                }
+                Err(_) => {
+                    self.is_too_long |= !asks.is_shadow;
+                    return;
+                }
+            },
+        };
+        let each = if asks.is_shadow { &mut self.shadow } else { &mut self.enforced };
+        each.extend(unsaid(self.generation, asks, &key));
+    }
+}
+
+/// The limits of a rule for a key, before they have said anything.
+pub(crate) fn unsaid<'a>(
+    generation: &'a Generation,
+    asks: &Asks<'_>,
+    key: &'a StoreKey,
+) -> impl Iterator<Item = Judged> + 'a {
+    let Asks { number, variant, cost, is_open, is_shadow, .. } = *asks;
+    let limits = generation.limits(number, variant).iter();
+    let (number, variant) = (word(number), word(variant));
+    (0..).zip(limits).map(move |(part, limit)| Judged {
+        rule: number,
+        variant,
+        part,
+        is_shadow,
+        is_open,
+        is_shown: limit.is_shown,
+        has_own_cost: limit.has_own_cost,
+        is_permit: limit.is_permit,
+        is_charged: false,
+        is_shared: false,
+        cost,
+        decision: Decision::of_no_limit(Verdict::Allow),
+        settled_at: None,
+        key: key.clone(),
+        charged: Charged::Nothing,
+    })
+}
+
+fn word(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Judges the limits that are enforced together, all or nothing, and then each rule in shadow by
+/// itself. Those that are enforced come first.
+pub(crate) async fn judge(
+    generation: &Generation,
+    each: &mut [Judged],
+    verb: Verb,
+    now: Tick,
+) -> (Verdict, By) {
+    let enforced = each.iter().position(|it| it.is_shadow).unwrap_or(each.len());
+    let (enforced, shadow) = each.split_at_mut(enforced);
+    let (mut verdict, mut by) = (Verdict::Allow, By::Store);
+    if !enforced.is_empty() {
+        let judgment = pose(generation, enforced, verb, now).await;
+        (verdict, by) = (judgment.verdict, judgment.by);
+        take_down(enforced, judgment, verb);
+    }
+    if !shadow.is_empty() {
+        // A request that is refused is charged to nothing, not even in shadow.
+        let verb = if verdict.passes() { verb } else { Verb::Peek };
+        let judgments = pose_each(generation, shadow, verb, now).await;
+        for (limits, judgment) in shadow.chunk_by_mut(Judged::is_beside).zip(judgments) {
+            take_down(limits, judgment, verb);
+        }
+    }
+    (verdict, by)
+}
+
+/// Asks the store about limits that are judged together.
+#[inline]
+fn pose(generation: &Generation, limits: &[Judged], verb: Verb, now: Tick) -> Later<Judgment> {
+    let presents = presents(generation, limits, now);
+    let charges: SmallVec<[LimitCharge<'_>; 4]> =
+        limits.iter().zip(&presents).map(|(judged, limit)| charge(judged, limit)).collect();
+    generation.home.store.judge(&charges, verb, now)
+}
+
+/// Asks the store about rules that are judged each by itself.
+fn pose_each(
+    generation: &Generation,
+    limits: &[Judged],
+    verb: Verb,
+    now: Tick,
+) -> Later<Vec<Judgment>> {
+    let presents = presents(generation, limits, now);
+    let mut presents = presents.iter();
+    let rules = limits.chunk_by(Judged::is_beside).map(|rule| {
+        let limits = rule.iter().zip(&mut presents);
+        limits.map(|(judged, limit)| charge(judged, limit)).collect()
+    });
+    let rules: Vec<SmallVec<[LimitCharge<'_>; 4]>> = rules.collect();
+    generation.home.store.judge_each(&rules, verb, now)
+}
+
+/// The limits as they are now.
+#[inline]
+fn presents<'g>(
+    generation: &'g Generation,
+    limits: &[Judged],
+    now: Tick,
+) -> SmallVec<[Present<'g>; 4]> {
+    limits.iter().map(|judged| generation.present(judged, now)).collect()
+}
+
+#[inline]
+fn charge<'a>(judged: &'a Judged, limit: &'a StoreLimit) -> LimitCharge<'a> {
+    LimitCharge { at: Place { limit, key: &judged.key }, cost: judged.cost }
+}
+
+/// Notes what each limit said, and what it charged.
+#[inline]
+fn take_down(limits: &mut [Judged], judgment: Judgment, verb: Verb) {
+    let is_charged = verb == Verb::Decide && judgment.verdict.passes();
+    for (judged, (decision, charged)) in limits.iter_mut().zip(judgment.limits) {
+        (judged.decision, judged.charged, judged.is_charged) = (decision, charged, is_charged);
+    }
+}
