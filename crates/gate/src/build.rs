@@ -79,8 +79,8 @@ impl GateBuilder {
         self
     }
 
-    /// How often this node tells those that share its store that it is there, so that nodes know how
-    /// many share the quota while the store does not answer: every three seconds unless said. `None`
+    /// How often this node tells those that share its store that it is there: every three seconds
+    /// unless said. So nodes know how many share the quota while the store does not answer. `None`
     /// is never: then the policy's `nodes` is all that is known, and others do not count this one.
     pub fn beat_every(mut self, beat: Option<Duration>) -> GateBuilder {
         self.beat = Beat(beat);

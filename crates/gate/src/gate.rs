@@ -196,12 +196,13 @@ impl Gate {
     ///
     /// With states in Redis a policy of another name is refused: nodes that are started with it
     /// would count apart.
-    pub fn replace(&self, rules: Rules) -> Result<(), OpenError> {
+    pub fn replace(&self, rules: impl Into<Arc<Rules>>) -> Result<(), OpenError> {
+        let rules: Arc<Rules> = rules.into();
         if !self.0.store.takes_policy(rules.name()) {
             let (from, to) = (self.rules().name().map(Into::into), rules.name().map(Into::into));
             return Err(OpenError::Renamed { from, to });
         }
-        self.put(Some(Arc::new(rules)))?;
+        self.put(Some(rules))?;
         self.0.adapt.look_at(self.0.clock.now());
         Ok(())
     }

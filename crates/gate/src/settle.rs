@@ -114,8 +114,8 @@ impl Admission {
 
     /// Gives back permits of concurrency rules, and its place in a share, before this is dropped.
     ///
-    /// Once it has been awaited, the next request may have them. Otherwise a store elsewhere hears of
-    /// it all the same, a little later.
+    /// Once it has been awaited, the next request may have them. Otherwise a store elsewhere hears
+    /// of it all the same, a little later.
     pub fn release(&mut self) -> Settling {
         self.give_back(false)
     }

@@ -197,10 +197,10 @@ impl Gate {
     /// Tells the nodes that share the store what is given out here, and hears from them: beside the
     /// requests, which do not wait for it.
     ///
-    /// They guard one service, so the smallest factor counts: a node that sees it overloaded has seen
-    /// something, and nodes that have not are no evidence against it. Those that know nothing say
-    /// nothing. A node that is gone is forgotten with its lease; a rule's floor bounds what one that
-    /// is wrong can do.
+    /// They guard one service, so the smallest factor counts: a node that sees it overloaded has
+    /// seen something, and nodes that have not are no evidence against it. Those that know nothing
+    /// say nothing. A node that is gone is forgotten with its lease; a rule's floor bounds what one
+    /// that is wrong can do.
     fn tell_fleet(&self, own: Option<Share>) {
         let gate = Arc::downgrade(&self.0);
         let heard = move |said: Result<Share, StoreFailure>| {
