@@ -26,10 +26,11 @@ pub(crate) struct How {
 }
 
 /// What a request is judged by, as it is found.
-struct Found<'g> {
-    generation: &'g Generation,
-    enforced: Each,
-    shadow: Each,
+struct Found<'a> {
+    generation: &'a Generation,
+    enforced: &'a mut Each,
+    /// Asked after the others; most requests are in nobody's shadow.
+    shadow: Vec<Judged>,
     is_too_long: bool,
     /// The key that was made last: that of the next rule, more often than not.
     made: Option<(KeySource, StoreKey)>,
@@ -68,22 +69,18 @@ impl Admission {
             admission.route_cost = rules.route_cost(facts);
             return admission;
         }
-        let mut found = Found {
-            generation,
-            enforced: std::mem::take(&mut admission.each),
-            shadow: Each::new(),
-            is_too_long: false,
-            made: None,
-        };
+        let (enforced, shadow) = (&mut admission.each, Vec::new());
+        let mut found = Found { generation, enforced, shadow, is_too_long: false, made: None };
         let outline = rules.walk(facts, |asks, who| found.add(&asks, who));
+        let Found { shadow, is_too_long, .. } = found;
         admission.outline(&outline);
+        if is_too_long && matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
+            admission.never(Reason::KeyTooLong);
+        }
         if matches!(admission.reason, Reason::Judged | Reason::Unlimited) {
-            if found.is_too_long {
-                admission.never(Reason::KeyTooLong);
-            } else {
-                admission.each = found.enforced;
-                admission.each.extend(found.shadow);
-            }
+            admission.each.extend(shadow);
+        } else {
+            admission.each.clear();
         }
         admission
     }
@@ -146,12 +143,19 @@ impl Found<'_> {
                 }
             },
         };
-        let each = if asks.is_shadow { &mut self.shadow } else { &mut self.enforced };
-        each.extend(unsaid(self.generation, asks, &key));
+        // Not by `extend`, which is made for many.
+        for judged in unsaid(self.generation, asks, &key) {
+            if asks.is_shadow {
+                self.shadow.push(judged);
+            } else {
+                self.enforced.push(judged);
+            }
+        }
     }
 }
 
 /// The limits of a rule for a key, before they have said anything.
+#[inline]
 pub(crate) fn unsaid<'a>(
     generation: &'a Generation,
     asks: &Asks<'_>,
@@ -195,9 +199,7 @@ pub(crate) async fn judge(
     let (enforced, shadow) = each.split_at_mut(enforced);
     let (mut verdict, mut by) = (Verdict::Allow, By::Store);
     if !enforced.is_empty() {
-        let judgment = pose(generation, enforced, verb, now).await;
-        (verdict, by) = (judgment.verdict, judgment.by);
-        take_down(enforced, judgment, verb);
+        (verdict, by) = judge_together(generation, enforced, verb, now).await;
     }
     if !shadow.is_empty() {
         // A request that is refused is charged to nothing, not even in shadow.
@@ -210,13 +212,47 @@ pub(crate) async fn judge(
     (verdict, by)
 }
 
-/// Asks the store about limits that are judged together.
-#[inline]
-fn pose(generation: &Generation, limits: &[Judged], verb: Verb, now: Tick) -> Later<Judgment> {
-    let presents = presents(generation, limits, now);
-    let charges: SmallVec<[LimitCharge<'_>; 4]> =
-        limits.iter().zip(&presents).map(|(judged, limit)| charge(judged, limit)).collect();
-    generation.home.store.judge(&charges, verb, now)
+/// Judges limits together. A store that answers at once writes where the answers stay.
+async fn judge_together(
+    generation: &Generation,
+    limits: &mut [Judged],
+    verb: Verb,
+    now: Tick,
+) -> (Verdict, By) {
+    let store = &generation.home.store;
+    let asked = {
+        let presents = presents(generation, limits, now);
+        let mut answers: SmallVec<[(&mut Decision, &mut Charged); 4]> = SmallVec::new();
+        let mut charges: SmallVec<[LimitCharge<'_>; 4]> = SmallVec::new();
+        for (judged, limit) in limits.iter_mut().zip(&presents) {
+            let Judged { decision, charged, key, cost, .. } = judged;
+            charges.push(LimitCharge { at: Place { limit, key }, cost: *cost });
+            answers.push((decision, charged));
+        }
+        let mut answers = answers.iter_mut();
+        let said = store.judge_at_once(&charges, verb, now, &mut |decision, charged| {
+            if let Some(answer) = answers.next() {
+                (*answer.0, *answer.1) = (decision, charged);
+            }
+        });
+        match said {
+            Some(verdict) => Ok(verdict),
+            None => Err(store.judge(&charges, verb, now)),
+        }
+    };
+    match asked {
+        Ok(verdict) => {
+            let is_charged = verb == Verb::Decide && verdict.passes();
+            limits.iter_mut().for_each(|judged| judged.is_charged = is_charged);
+            (verdict, By::Store)
+        }
+        Err(asked) => {
+            let judgment = asked.await;
+            let said = (judgment.verdict, judgment.by);
+            take_down(limits, judgment, verb);
+            said
+        }
+    }
 }
 
 /// Asks the store about rules that are judged each by itself.
@@ -243,7 +279,9 @@ fn presents<'g>(
     limits: &[Judged],
     now: Tick,
 ) -> SmallVec<[Present<'g>; 4]> {
-    limits.iter().map(|judged| generation.present(judged, now)).collect()
+    let mut presents = SmallVec::new();
+    limits.iter().for_each(|judged| presents.push(generation.present(judged, now)));
+    presents
 }
 
 #[inline]

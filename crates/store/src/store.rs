@@ -59,6 +59,18 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The answer has as many limits as there are charges, in their order.
     fn judge(&self, charges: &[LimitCharge<'_>], verb: Verb, now: Tick) -> Later<Judgment>;
 
+    /// Judges as [`Store::judge`] does, and shows the answer of each limit in their order; for a
+    /// store that answers at once, whose answers are not to be moved about.
+    fn judge_at_once(
+        &self,
+        _charges: &[LimitCharge<'_>],
+        _verb: Verb,
+        _now: Tick,
+        _each: &mut dyn FnMut(Decision, Charged),
+    ) -> Option<Verdict> {
+        None
+    }
+
     /// Judges several requests, each by itself, in their order. Elsewhere they are asked together.
     fn judge_each(
         &self,

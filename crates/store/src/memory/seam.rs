@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use smallvec::SmallVec;
-use tidegate_core::{Kind, Receipt, Shape, Tick, Verdict};
+use tidegate_core::{Decision, Kind, Receipt, Shape, Tick, Verdict};
 
 use super::{Charge, MemoryStore, Rule, Wanted};
 use crate::by::By;
@@ -50,27 +50,38 @@ impl Store for MemoryStore {
         Ok(made.into_iter().map(StoreLimit::Memory).collect())
     }
 
-    #[inline]
     fn judge(&self, charges: &[LimitCharge<'_>], verb: Verb, now: Tick) -> Later<Judgment> {
-        let here: Option<ArrayVec<Charge<'_>, { MemoryStore::LIMITS_MAX }>> =
-            if MemoryStore::LIMITS_MAX < charges.len() {
-                None
-            } else {
-                charges.iter().map(charge).collect()
-            };
-        let Some(here) = here else { return Later::Ready(Judgment::never(charges)) };
         let mut limits = SmallVec::new();
-        let verdict = match verb {
+        let mut each = |decision, charged| limits.push((decision, charged));
+        let verdict = self.judge_at_once(charges, verb, now, &mut each);
+        Later::Ready(match verdict {
+            Some(verdict) => Judgment { verdict, by: By::Store, limits },
+            None => Judgment::never(charges),
+        })
+    }
+
+    fn judge_at_once(
+        &self,
+        charges: &[LimitCharge<'_>],
+        verb: Verb,
+        now: Tick,
+        each: &mut dyn FnMut(Decision, Charged),
+    ) -> Option<Verdict> {
+        let mut here: ArrayVec<Charge<'_>, { MemoryStore::LIMITS_MAX }> = ArrayVec::new();
+        for charge in charges {
+            let (rule, key) = place(charge.at)?;
+            here.try_push(Charge { rule, key, cost: charge.cost }).ok()?;
+        }
+        Some(match verb {
             Verb::Decide => self.decide_all(&here, now, |decision, receipt| {
-                limits.push((decision, receipt.map_or(Charged::Nothing, Charged::of)));
+                each(decision, receipt.map_or(Charged::Nothing, Charged::of));
             }),
             Verb::Peek => here.iter().fold(Verdict::Allow, |verdict, it| {
                 let decision = self.peek(it.rule, it.key, now, it.cost);
-                limits.push((decision, Charged::Nothing));
+                each(decision, Charged::Nothing);
                 verdict.and(decision.verdict)
             }),
-        };
-        Later::Ready(Judgment { verdict, by: By::Store, limits })
+        })
     }
 
     fn settle(
@@ -207,12 +218,6 @@ fn place(at: Place<'_>) -> Option<(&Rule, Key)> {
         StoreKey::Hash(key) => Some((rule(at.limit)?, *key)),
         StoreKey::Text(_) => None,
     }
-}
-
-#[inline]
-fn charge<'a>(charge: &LimitCharge<'a>) -> Option<Charge<'a>> {
-    let (rule, key) = place(charge.at)?;
-    Some(Charge { rule, key, cost: charge.cost })
 }
 
 fn cells_of(receipts: &Receipts) -> u32 {
