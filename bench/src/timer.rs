@@ -27,7 +27,17 @@ pub(crate) fn time_of_day() -> SystemTime {
 /// The processor time that this thread has used: it stands still while another thread runs.
 #[inline]
 pub(crate) fn own_cpu() -> Duration {
-    let used = clock_gettime(ClockId::ThreadCPUTime);
+    cpu(ClockId::ThreadCPUTime)
+}
+
+/// The processor time that all threads of this process have used, in the kernel as well.
+pub(crate) fn process_cpu() -> Duration {
+    cpu(ClockId::ProcessCPUTime)
+}
+
+#[inline]
+fn cpu(clock: ClockId) -> Duration {
+    let used = clock_gettime(clock);
     let seconds = u64::try_from(used.tv_sec).expect("processor time is not negative");
     let nanos = u32::try_from(used.tv_nsec).expect("a second has fewer nanoseconds than 2^32");
     Duration::new(seconds, nanos)

@@ -1,6 +1,6 @@
 //! The service under load, in a process of its own.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::net::SocketAddr;
 
 use ::governor::middleware::StateInformationMiddleware;
@@ -17,7 +17,7 @@ use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::{GlobalKeyExtractor, KeyExtractor, PeerIpKeyExtractor};
 use tower_layer::Layer as _;
 
-use super::fixed::{FiveFields, FixedLayer, Nothing, ThreeCounts};
+use crate::timer;
 
 /// The word that starts a child.
 pub(crate) const CHILD: &str = "layer-child";
@@ -50,7 +50,8 @@ fn three_rules(headers: &str) -> Result<Gate> {
 /// A share with room for everybody: what a turn costs that nobody has to wait for.
 const SHARE: &str = "share: [{ name: all, capacity: 1000 in flight, by: ip }]\n";
 
-/// Serves `contender` on a free port, which is printed, until the process is killed.
+/// Serves `contender` on a free port, which is printed, until the process is killed. For every line
+/// that it is sent, it prints how much processor time it has used, in nanoseconds.
 pub(crate) fn serve(contender: &str) -> Result<()> {
     let app = Router::new().route("/search/things", get(answer));
     let app = match contender {
@@ -58,9 +59,6 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
         "tidegate" => app.layer(limits(Gate::from_text(&super::rules::policy(3))?)),
         "tidegate-none" => app.layer(limits(three_rules("none")?)),
         "tidegate-legacy" => app.layer(limits(three_rules("legacy")?)),
-        "idle" => app.layer(FixedLayer(Nothing)),
-        "fixed" => app.layer(FixedLayer(FiveFields)),
-        "counts" => app.layer(FixedLayer(ThreeCounts)),
         "share" => app.layer(limits(Gate::from_text(SHARE)?)),
         "tidegate-share" => {
             let policy = format!("{}{SHARE}", super::rules::policy(3));
@@ -74,6 +72,11 @@ pub(crate) fn serve(contender: &str) -> Result<()> {
             .layer(governor(PeerIpKeyExtractor)?),
         _ => bail!("no such contender: `{contender}`"),
     };
+    std::thread::spawn(|| {
+        for _ in std::io::stdin().lock().lines() {
+            println!("{}", timer::process_cpu().as_nanos());
+        }
+    });
     // As `tokio::main` makes it: what an axum service has unless it asks for something else.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -4,9 +4,9 @@
 //! leaves of a core, the more often either is interrupted by the other. So would a load that
 //! sleeps: the slower a service is, the more of its answers wake somebody, which it pays for.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -20,7 +20,19 @@ use crate::statistics::float;
 /// A service in a process of its own, and connections to it; killed when it is dropped.
 pub(super) struct Served {
     child: Child,
+    /// A line to the child asks for its processor time, which is the next line from it.
+    asks: ChildStdin,
+    says: BufReader<ChildStdout>,
     load: Load,
+}
+
+/// What a while under load came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch {
+    /// Requests per second.
+    pub(super) rate: f64,
+    /// The service's processor time for each of them, in microseconds.
+    pub(super) cpu_us: f64,
 }
 
 impl Served {
@@ -30,26 +42,41 @@ impl Served {
             .args(["--cpu-list", SERVICE_CORE])
             .arg(own)
             .args([CHILD, contender])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start the service")?;
+        let asks = child.stdin.take().context("the service has no input")?;
         let output = child.stdout.take().context("the service has no output")?;
-        let mut address = String::new();
-        BufReader::new(output).read_line(&mut address).context("the service says no address")?;
+        let (mut says, mut address) = (BufReader::new(output), String::new());
+        says.read_line(&mut address).context("the service says no address")?;
         let address: SocketAddr = address
             .trim()
             .parse()
             .with_context(|| format!("the service `{contender}` did not start"))?;
         let talk = Http::get("/search/things?q=#######", "\"more\":false");
         let start: Start = Box::new(move || Box::new(talk.clone()) as Box<dyn Talk>);
-        Ok(Served { child, load: Load::open(address.port(), SHAPE, &start)? })
+        let load = Load::open(address.port(), SHAPE, &start)?;
+        Ok(Served { child, asks, says, load })
     }
 
-    /// Requests per second.
-    pub(super) fn load(&mut self, time: Duration) -> Result<f64> {
+    /// Has it answer for so long.
+    pub(super) fn load(&mut self, time: Duration) -> Result<Stretch> {
         let mut clients = Clients::Any(Random::seeded(0), CLIENTS);
+        let before = self.cpu_ns()?;
         let lap = self.load.saturate(&mut clients, Until::After(time))?;
-        Ok(float(lap.replies) / lap.wall.as_secs_f64())
+        let cpu_ns = self.cpu_ns()?.saturating_sub(before);
+        let replies = float(lap.replies);
+        let rate = replies / lap.wall.as_secs_f64();
+        Ok(Stretch { rate, cpu_us: float(cpu_ns) / replies / 1e3 })
+    }
+
+    /// The processor time that the service has used.
+    fn cpu_ns(&mut self) -> Result<u64> {
+        writeln!(self.asks).context("the service is not there any more")?;
+        let mut said = String::new();
+        self.says.read_line(&mut said).context("the service says no processor time")?;
+        said.trim().parse().context("processor time is in nanoseconds")
     }
 }
 

@@ -2,7 +2,6 @@
 //! ten thousand rules cost beside ten.
 
 mod child;
-mod fixed;
 mod load;
 mod rules;
 mod service;
@@ -27,9 +26,7 @@ const ABOUT: &str = "An axum service that answers a small JSON over loopback, wi
     behind Tidegate's layer with three matching rules, and behind tower_governor with the same \
     three limits, which takes three layers, and with one; all with their headers. \
     Ours are five fields in every response, theirs are two; `legacy` is the dialect that is most \
-    like theirs. What a layer costs that does nothing, five fields that no limit is behind, and \
-    three numbers in them that are counted down for everybody, stands beside it: these insert \
-    their fields one by one, where ours are filled into headers that are ready. \
+    like theirs. \
     All are added to the router as axum's users add layers; one of ours is put around it, where \
     axum has nothing to box and to clone for it. \
     Two of ours have a share with room for everybody, with the rules and alone. \
@@ -37,6 +34,7 @@ const ABOUT: &str = "An axum service that answers a small JSON over loopback, wi
     sleeps: to wake it is no part of an answer. \
     Each takes turns with the service that has no limit, a tenth of a second at a time, and both \
     are started seven times; \
-    \"of no limit\" is the median of the rounds' own ratios. \
+    \"of no limit\" is the median of the rounds' own ratios, and \"added\" that of the differences \
+    in the service's processor time, the kernel's included. \
     Below that, one decision in this process by a policy of ten rules and of ten thousand, \
     of which the same three match.";

@@ -60,6 +60,50 @@ pub enum Headers {
     Legacy,
     /// None.
     None,
+    /// The three without `X-`, of the closest limit: as envoyproxy/ratelimit sends them.
+    RateLimit,
+}
+
+impl Headers {
+    /// Every dialect.
+    pub const ALL: [Headers; 7] = [
+        Headers::Both,
+        Headers::Draft,
+        Headers::Legacy,
+        Headers::GitHub,
+        Headers::Envoy,
+        Headers::RateLimit,
+        Headers::None,
+    ];
+
+    /// What files and options call them, in the order of [`Headers::ALL`].
+    pub const WORDS: [&str; Headers::ALL.len()] = {
+        let mut words = [""; Headers::ALL.len()];
+        let mut at = 0;
+        while at < words.len() {
+            words[at] = Headers::ALL[at].word();
+            at += 1;
+        }
+        words
+    };
+
+    /// What files and options call it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Headers::Both => "both",
+            Headers::Draft => "draft",
+            Headers::Envoy => "envoy",
+            Headers::GitHub => "github",
+            Headers::Legacy => "legacy",
+            Headers::None => "none",
+            Headers::RateLimit => "ratelimit",
+        }
+    }
+
+    /// The dialect that goes by this word.
+    pub fn of_word(word: &str) -> Option<Headers> {
+        Headers::ALL.into_iter().find(|headers| headers.word() == word)
+    }
 }
 
 impl Rules {

@@ -85,10 +85,6 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Stage::Asking(wanted) = self.stage {
-            if let Some(permit) = self.shared.take_spare(&wanted) {
-                self.stage = Stage::Done;
-                return Poll::Ready(Ok(permit));
-            }
             match self.shared.ask(wanted, context.waker()) {
                 Asked::Now(outcome) => return self.end(outcome),
                 Asked::Later { slot, handle } => self.stage = Stage::Waiting { slot, handle },

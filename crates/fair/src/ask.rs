@@ -101,7 +101,7 @@ impl<'a> Ask<'a> {
     pub fn begin(self, within: impl FnOnce() -> Span) -> Begun {
         let shared = &self.queue.shared;
         let wanted = self.wanted(Span::ZERO);
-        match shared.take_spare(&wanted).or_else(|| shared.start_at_once(wanted)) {
+        match shared.start_at_once(wanted) {
             Some(permit) => Begun::Now(Ok(permit)),
             None => Begun::new(shared, self.wanted(within())),
         }

@@ -49,7 +49,6 @@ mod refused;
 mod resource;
 mod shared;
 mod slot;
-mod spare;
 mod stats;
 mod wanted;
 

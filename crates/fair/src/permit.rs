@@ -4,43 +4,22 @@ use std::sync::Arc;
 
 use tidegate_core::Span;
 use tidegate_core::adapt::Outcome;
-use tidegate_core::fair::{Class, Path};
 
 use crate::shared::Shared;
 use crate::slot::Grant;
-use crate::spare::Spare;
 
 /// A request that is being served. Dropping it says that it is done, and took what it was taken
 /// for; but not what came of it.
 #[derive(Debug)]
 #[must_use = "dropping it gives the place to the next"]
 pub struct Permit {
-    held: Option<Held>,
+    held: Option<(Arc<Shared>, Grant)>,
     waited: Span,
-}
-
-#[derive(Debug)]
-enum Held {
-    /// A place for one cell that was given out in advance.
-    Spare {
-        spare: Arc<Spare>,
-        class: Class,
-        path: Path,
-    },
-    Granted {
-        shared: Arc<Shared>,
-        grant: Grant,
-    },
 }
 
 impl Permit {
     pub(crate) fn new(shared: Arc<Shared>, grant: Grant) -> Permit {
-        Permit { waited: grant.waited, held: Some(Held::Granted { shared, grant }) }
-    }
-
-    #[inline]
-    pub(crate) fn spare(spare: Arc<Spare>, class: Class, path: Path) -> Permit {
-        Permit { waited: Span::ZERO, held: Some(Held::Spare { spare, class, path }) }
+        Permit { waited: grant.waited, held: Some((shared, grant)) }
     }
 
     /// It was served, and took `actual` cells: its tenant pays or is paid the difference.
@@ -56,9 +35,7 @@ impl Permit {
 
     /// It was not served after all: it is as if it had never had its turn, and nobody pays for it.
     pub fn undo(mut self) {
-        if matches!(self.held, Some(Held::Spare { .. })) {
-            self.end(Some(0), Outcome::Abandoned);
-        } else if let Some(Held::Granted { shared, grant }) = self.held.take() {
+        if let Some((shared, grant)) = self.held.take() {
             shared.undo(grant);
         }
     }
@@ -69,21 +46,9 @@ impl Permit {
     }
 
     fn end(&mut self, actual: Option<u32>, outcome: Outcome) {
-        match self.held.take() {
-            Some(Held::Spare { spare, class, path }) => {
-                let actual = actual.unwrap_or(1);
-                if actual <= 1 && spare.give() {
-                    return;
-                }
-                if let Some(queue) = spare.queue() {
-                    queue.give_back_spare(class, &path, actual);
-                }
-            }
-            Some(Held::Granted { shared, grant }) => {
-                let actual = actual.unwrap_or(grant.ticket.estimate());
-                shared.give_back(grant, actual, outcome);
-            }
-            None => {}
+        if let Some((shared, grant)) = self.held.take() {
+            let actual = actual.unwrap_or(grant.ticket.estimate());
+            shared.give_back(grant, actual, outcome);
         }
     }
 }

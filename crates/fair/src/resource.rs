@@ -41,10 +41,6 @@ struct Mean {
     samples: u32,
 }
 
-/// How many places are given out in advance: a small part of all, and not many.
-const SPARE_PART: u32 = 32;
-const SPARE_MAX: u32 = 8;
-
 /// From how many on a mean says something.
 const SAMPLES_MIN: u32 = 16;
 
@@ -103,26 +99,6 @@ impl Resource {
         }
     }
 
-    /// Takes places in advance for those who have so many, if there are plenty: how many. Nothing
-    /// where there are not, or where whatever is scarce wants to know of every request.
-    pub(crate) fn spare(&mut self, have: u32) -> Option<u32> {
-        let Resource::InFlight { limit, out, .. } = self else { return None };
-        let each = (*limit / SPARE_PART).min(SPARE_MAX);
-        if each == 0 || u64::from(*limit / 2) < *out {
-            return None;
-        }
-        let more = each.saturating_sub(have);
-        *out += u64::from(more);
-        Some(more)
-    }
-
-    /// Takes back what was taken in advance.
-    pub(crate) fn unspare(&mut self, places: u32) {
-        if let Resource::InFlight { out, .. } = self {
-            *out = out.saturating_sub(places.into());
-        }
-    }
-
     /// There is no end of places from now on.
     pub(crate) fn let_go(&mut self) {
         match self {
@@ -149,19 +125,12 @@ impl Resource {
         }
     }
 
-    /// Gives back what was held for `span`, as others were that it stands for. A rate gets nothing
-    /// back: time gives.
-    pub(crate) fn give_back(
-        &mut self,
-        taken: Taken,
-        (span, stands_for): (Span, u64),
-        outcome: Outcome,
-        now: Tick,
-    ) {
+    /// Gives back what was held for `span`. A rate gets nothing back: time gives.
+    pub(crate) fn give_back(&mut self, taken: Taken, span: Span, outcome: Outcome, now: Tick) {
         match (self, taken) {
             (Resource::InFlight { out, held, .. }, Taken::Places(cells)) => {
                 *out = out.saturating_sub(cells.into());
-                (0..stands_for).for_each(|_| held.span.add(span.get()));
+                held.span.add(span.get());
             }
             (Resource::Adaptive { controller, held }, Taken::Request { cost, started }) => {
                 finish(controller, started, outcome, now);

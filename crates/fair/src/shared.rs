@@ -9,7 +9,7 @@ use std::task::{Wake, Waker};
 
 use tidegate_core::adapt::{self, Controller};
 use tidegate_core::fair::{
-    Class, Enqueued, Handle, Path, Queue, Reason, Request, Room, Settings, Started, Ticket, Turn,
+    Enqueued, Handle, Queue, Reason, Request, Room, Settings, Started, Ticket, Turn,
 };
 use tidegate_core::{Policy, Span, Tick};
 use tidegate_store::{Clock, WakeId};
@@ -19,14 +19,11 @@ use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::resource::{Resource, Taken};
 use crate::slot::{Asked, Grant, Outcome, Slot};
-use crate::spare::{Given, Spares};
 use crate::stats::{REASONS, Stats};
 use crate::wanted::Wanted;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Nobody waits while a place is free in here.
-    spares: Spares,
     state: Mutex<State>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hasher: foldhash::quality::RandomState,
@@ -39,8 +36,6 @@ struct State {
     queue: Queue<Option<Arc<Slot>>>,
     resource: Resource,
     alarm: Option<(Tick, Option<WakeId>)>,
-    /// Places that groups of threads have in advance.
-    given: Given,
     started: u64,
     refused: [u64; REASONS.len()],
 }
@@ -74,12 +69,10 @@ impl Shared {
             queue: Queue::new(settings),
             resource,
             alarm: None,
-            given: Given::default(),
             started: 0,
             refused: [0; REASONS.len()],
         };
         Arc::new_cyclic(|weak| Shared {
-            spares: Spares::new(weak),
             state: Mutex::new(state),
             clock,
             hasher: foldhash::quality::RandomState::default(),
@@ -87,20 +80,12 @@ impl Shared {
         })
     }
 
-    /// A place that was given to this thread in advance.
-    #[inline]
-    pub(crate) fn take_spare(&self, wanted: &Wanted) -> Option<Permit> {
-        let spare = self.spares.mine();
-        let is_taken = wanted.cost <= 1 && spare.take();
-        is_taken.then(|| Permit::spare(Arc::clone(spare), wanted.class, wanted.path))
-    }
-
     /// A place at once, if nobody is before it and there is room.
     pub(crate) fn start_at_once(self: &Arc<Shared>, wanted: Wanted) -> Option<Permit> {
         let mut state = self.lock();
         let now = self.clock.now();
         let request = wanted.request(now);
-        let grant = state.start_at_once(request, now, &self.spares)?;
+        let grant = state.start_at_once(request, now)?;
         drop(state);
         Some(Permit::new(Arc::clone(self), grant))
     }
@@ -116,11 +101,7 @@ impl Shared {
             let refused = Refused { reason: Reason::TooWide, retry_after: None };
             return Asked::Now(Outcome::Refused(refused));
         }
-        let mut grant = state.start_at_once(request, now, &self.spares);
-        if grant.is_none() && state.take_back(&self.spares) {
-            grant = state.start_at_once(request, now, &self.spares);
-        }
-        if let Some(grant) = grant {
+        if let Some(grant) = state.start_at_once(request, now) {
             return Asked::Now(Outcome::Started(grant));
         }
         let earliest = state.resource.earliest(request.cost, now);
@@ -164,42 +145,26 @@ impl Shared {
                 && let Some(Outcome::Started(Grant { ticket, taken, .. })) = slot.take()
             {
                 // It had its turn and never knew.
-                state.undo(&self.spares, ticket, taken, now);
+                state.undo(ticket, taken, now);
             }
         });
     }
 
     /// What was given comes back, and nothing was done with it.
     pub(crate) fn undo(&self, Grant { ticket, taken, .. }: Grant) {
-        self.change(|state, now| state.undo(&self.spares, ticket, taken, now));
+        self.change(|state, now| state.undo(ticket, taken, now));
     }
 
     /// What was given comes back, and took `actual`.
     pub(crate) fn give_back(&self, grant: Grant, actual: u32, came: adapt::Outcome) {
         self.change(|state, now| {
-            state.look_elsewhere(&self.spares);
-            let held = (now.since(grant.since), grant.stands_for);
-            state.resource.give_back(grant.taken, held, came, now);
+            state.resource.give_back(grant.taken, now.since(grant.since), came, now);
             state.queue.complete(grant.ticket, actual);
-        });
-    }
-
-    /// A place comes back that was given out in advance, and took `actual`.
-    pub(crate) fn give_back_spare(&self, class: Class, path: &Path, actual: u32) {
-        self.change(|state, now| {
-            state.given.one_came_back();
-            state.resource.undo(Taken::Places(1), now);
-            state.look_elsewhere(&self.spares);
-            // After the last of all, whatever is owed is owed to nobody.
-            if 1 < actual && state.queue.is_busy() {
-                state.queue.charge(class, path, actual - 1);
-            }
         });
     }
 
     pub(crate) fn set_limit(&self, limit: u32) {
         self.change(|state, _| {
-            state.take_back(&self.spares);
             if let Resource::InFlight { limit: old, .. } = &mut state.resource {
                 *old = limit;
             }
@@ -239,25 +204,21 @@ impl Shared {
 
     /// There is no end of places from now on.
     pub(crate) fn let_go(&self) {
-        self.change(|state, _| {
-            state.take_back(&self.spares);
-            state.resource.let_go();
-        });
+        self.change(|state, _| state.resource.let_go());
     }
 
     pub(crate) fn stats(&self) -> Stats {
         let state = self.lock();
-        let spare = self.spares.read();
         let mut refused = REASONS.map(|reason| (reason, 0));
         for (told, count) in refused.iter_mut().zip(state.refused) {
             told.1 = count;
         }
         Stats {
             waiting: state.queue.len(),
-            in_flight: state.resource.out().saturating_sub(spare.free.into()),
+            in_flight: state.resource.out(),
             limit: state.resource.whole(),
             flows: state.queue.flows(),
-            started: state.started + spare.taken,
+            started: state.started,
             refused,
         }
     }
@@ -295,7 +256,7 @@ impl Shared {
 
 impl State {
     /// For one that nobody is before, if there is room. The queue keeps the books all the same.
-    fn start_at_once(&mut self, request: Request, now: Tick, spares: &Spares) -> Option<Grant> {
+    fn start_at_once(&mut self, request: Request, now: Tick) -> Option<Grant> {
         if !self.queue.is_empty() {
             return None;
         }
@@ -303,34 +264,21 @@ impl State {
         if room.free < request.cost {
             return None;
         }
-        self.look_elsewhere(spares);
-        let (cost, ticket) = self.queue.pass(now, request, room)?;
-        let taken = self.resource.take(cost, Span::ZERO, now);
-        // Those of one cell, which is what is given in advance.
-        let others =
-            if request.cost == 1 { self.given.more(spares, &mut self.resource) } else { 0 };
-        self.started += 1 + others;
-        Some(Grant { ticket, taken, waited: Span::ZERO, since: now, stands_for: 1 + others })
+        let Enqueued { handle, .. } = self.queue.enqueue(now, request, None).ok()?;
+        match self.queue.dispatch(now, room) {
+            Some(Turn::Start(started)) => Some(self.start(started, now).1),
+            Some(Turn::Drop(_)) => None,
+            None => {
+                self.queue.cancel(handle);
+                None
+            }
+        }
     }
 
     /// Undoes a turn of which nothing came.
-    fn undo(&mut self, spares: &Spares, ticket: Ticket, taken: Taken, now: Tick) {
-        self.look_elsewhere(spares);
+    fn undo(&mut self, ticket: Ticket, taken: Taken, now: Tick) {
         self.resource.undo(taken, now);
         self.queue.complete(ticket, 0);
-    }
-
-    /// Tells the queue whether anybody has a place that it did not hand out.
-    fn look_elsewhere(&mut self, spares: &Spares) {
-        let is_busy = self.given.is_any_out(spares);
-        self.queue.busy_elsewhere(is_busy);
-    }
-
-    /// Takes back what was given in advance; `false` if there is no such thing.
-    fn take_back(&mut self, spares: &Spares) -> bool {
-        let taken = self.given.take_back(spares, &mut self.resource);
-        self.started += taken.unwrap_or_default();
-        taken.is_some()
     }
 
     fn start(
@@ -341,7 +289,7 @@ impl State {
         let Started { item, cost, ticket, waited, .. } = started;
         let taken = self.resource.take(cost, waited, now);
         self.started += 1;
-        (item, Grant { ticket, taken, waited, since: now, stands_for: 1 })
+        (item, Grant { ticket, taken, waited, since: now })
     }
 
     /// Starts whoever can, refuses whoever is late, and says when to look again.

@@ -40,8 +40,6 @@ pub(crate) struct Grant {
     pub(crate) waited: Span,
     /// When it was given that.
     pub(crate) since: Tick,
-    /// How many requests its time tells of: itself, and those that took places in advance.
-    pub(crate) stands_for: u64,
 }
 
 impl Slot {

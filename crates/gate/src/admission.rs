@@ -58,14 +58,6 @@ pub enum Reason {
     UnknownKey,
 }
 
-/// Where a limit stands in a policy: its rule, which of the rule's quotas, and which limit of that.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct LimitPlace {
-    rule: u32,
-    variant: u32,
-    part: u8,
-}
-
 /// One limit's part in a decision.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with another")]
@@ -98,12 +90,6 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// Of which limit this is.
-    #[inline]
-    pub(crate) fn place(&self) -> LimitPlace {
-        LimitPlace { rule: self.rule, variant: self.variant, part: self.part }
-    }
-
     /// How many more requests like this one would pass: limits that count different things, such
     /// as requests and bytes, can be compared by that.
     fn requests_left(&self) -> u32 {

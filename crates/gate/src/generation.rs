@@ -5,13 +5,12 @@
 //! force any more turns no windows.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::{self, Write as _};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
-use tidegate_config::{Rule, Rules, Timed, Unit, Variant};
+use tidegate_config::{Rule, Rules, Timed, Variant};
 use tidegate_core::adapt::Share;
 use tidegate_core::{Change, Kind, Policy, Span, Tick, WithoutStore};
 use tidegate_store::{RestoredRule, Store, StoreFailure, StoreLimit, WantedLimit};
@@ -24,7 +23,6 @@ use crate::shares::Shares;
 
 /// A policy in force.
 pub(crate) struct Generation {
-    pub(crate) id: GenerationId,
     pub(crate) home: Arc<Home>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) shares: Shares,
@@ -55,10 +53,6 @@ pub(crate) struct Limit {
     calendar: Option<Box<Calendar>>,
     /// Its name as clients see it.
     pub(crate) name_shown: Box<str>,
-    /// The item of this limit in `RateLimit-Policy`, after a [`SEPARATOR`].
-    pub(crate) listed: Box<str>,
-    /// What stands before what remains of it in `RateLimit`, after a [`SEPARATOR`].
-    pub(crate) remains: Box<str>,
     /// All of it, of which a part may be given out.
     pub(crate) whole: Policy,
     /// The most cells at once.
@@ -72,10 +66,6 @@ pub(crate) struct Limit {
     /// Whether it hands out permits, which come back.
     pub(crate) is_permit: bool,
 }
-
-/// Tells policies apart, those that were in force before included.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct GenerationId(u64);
 
 /// What it takes to go from one window to the next.
 #[derive(Debug)]
@@ -127,8 +117,7 @@ impl Generation {
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (home, counts) = (Arc::clone(home), counts.collect());
         let holds_back = holds_back(&rules);
-        let id = GenerationId::next();
-        Ok((Generation { id, home, rules, shares, holds_back, limits, counts, over }, went_on))
+        Ok((Generation { home, rules, shares, holds_back, limits, counts, over }, went_on))
     }
 
     /// Puts what its shares say in force after `before`.
@@ -208,13 +197,6 @@ impl Generation {
     }
 }
 
-impl GenerationId {
-    fn next() -> GenerationId {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        GenerationId(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
 impl Limit {
     fn new(
         (rule, timed): (&Rule, &Timed),
@@ -230,15 +212,11 @@ impl Limit {
         });
         let (whole, cells, window) = (timed.policy(now), policy.limit(), timed.window_of(&policy));
         let name_shown = name_shown(rule, timed);
-        let listed = listed(rule, &name_shown, cells, window);
-        let remains = format!("{SEPARATOR}\"{name_shown}\";r=").into();
         Limit {
             name: name.into(),
             rule: made,
             calendar,
             name_shown,
-            listed,
-            remains,
             whole,
             cells,
             window,
@@ -369,32 +347,8 @@ pub(crate) fn memory_rule(limit: &StoreLimit) -> Option<&tidegate_store::Rule> {
     }
 }
 
-/// What stands between the items of a list.
-pub(crate) const SEPARATOR: &str = ", ";
-
 /// The limit's name as clients see it.
 fn name_shown(rule: &Rule, timed: &Timed) -> Box<str> {
     let dash = if timed.part().is_empty() { "" } else { "-" };
     format!("{}{dash}{}", rule.name(), timed.part()).into()
-}
-
-/// What clients are told of the limit's quota.
-fn listed(rule: &Rule, name: &str, limit: u32, window: Span) -> Box<str> {
-    let seconds = window.get().div_ceil(1_000_000).max(1);
-    let mut listed = format!("{SEPARATOR}\"{name}\";q={limit};w={seconds}");
-    match rule.unit() {
-        Unit::Bytes("B") => listed.push_str(";qu=\"content-bytes\""),
-        // The draft has no word for more of them at once.
-        Unit::Bytes(word) => {
-            let _ = write!(listed, ";qu=\"{word}\"");
-        }
-        Unit::InFlight => listed.push_str(";qu=\"concurrent-requests\""),
-        Unit::Named(word)
-            if word.chars().all(|it| matches!(it, ' '..='~') && !"\"\\".contains(it)) =>
-        {
-            let _ = write!(listed, ";qu=\"{word}\"");
-        }
-        _ => {}
-    }
-    listed.into()
 }

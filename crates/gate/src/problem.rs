@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tidegate_core::Verdict;
 
 use crate::admission::{Admission, Reason};
-use crate::headers::seconds;
+use crate::ratelimit_field::seconds;
 
 /// What IANA calls a request that a quota refuses.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";

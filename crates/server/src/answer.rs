@@ -1,42 +1,16 @@
-//! What a door says of a decision: the same names and numbers at each of them.
+//! The fields of an answer: one list, which every door writes in its own form.
 //!
 //! Times are whole microseconds. A field that does not apply is null, never zero: a request that no
 //! limit is for has no `remaining`.
 
 use std::borrow::Cow;
 
-use serde::Serialize;
 use tidegate_core::{Decision, Verdict};
-use tidegate_gate::{Admission, Reason, Unit};
-
-/// What was decided about a request.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Answer<'a> {
-    pub(crate) verdict: Verdict,
-    /// The limit that speaks for all, if any limit was asked.
-    pub(crate) speaks: Option<Decision>,
-    pub(crate) reason: &'static str,
-    pub(crate) by: &'static str,
-    pub(crate) stopped_by: Option<&'a str>,
-    pub(crate) rules: Vec<RuleAnswer<'a>>,
-}
-
-/// What one limit said of it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct RuleAnswer<'a> {
-    pub(crate) name: Cow<'a, str>,
-    pub(crate) decision: Decision,
-    pub(crate) cost: u32,
-    pub(crate) window_us: u64,
-    pub(crate) credits: Option<u32>,
-    pub(crate) unit: &'a str,
-    pub(crate) is_shadow: bool,
-}
+use tidegate_gate::{Admission, Answer, By, Reason, Unit};
 
 /// The value of a field.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Value<'a> {
+#[derive(Clone, Debug)]
+pub(crate) enum Value<'a> {
     /// Does not apply.
     Null,
     /// Yes or no.
@@ -44,94 +18,81 @@ pub enum Value<'a> {
     /// A count, or microseconds.
     Number(u64),
     /// A word.
-    Text(&'a str),
-    /// One for each limit.
-    Rules(&'a [RuleAnswer<'a>]),
+    Text(Cow<'a, str>),
+    /// What each limit said: [`rules`].
+    Rules(&'a Admission),
 }
 
 /// A field and its value.
-pub type Field<'a> = (&'static str, Value<'a>);
+pub(crate) type Field<'a> = (&'static str, Value<'a>);
 
-impl<'a> Answer<'a> {
-    /// What is told of `admission`.
-    pub fn of(admission: &'a Admission) -> Answer<'a> {
-        let is_counted = admission.each().any(|limit| !limit.is_shadow);
-        Answer {
-            verdict: admission.verdict(),
-            speaks: is_counted.then(|| admission.decision()),
-            reason: reason_name(admission.reason()),
-            by: admission.by().name(),
-            stopped_by: admission.stopped_by(),
-            rules: admission.each().map(|limit| RuleAnswer::of(&limit)).collect(),
-        }
-    }
-
-    /// Every field, in order.
-    pub fn fields(&self) -> [Field<'_>; 10] {
-        let number = |of: fn(&Decision) -> u64| self.speaks.as_ref().map(of).into();
-        [
-            ("verdict", Value::Text(verdict_name(self.verdict))),
-            ("limit", number(|decision| decision.limit.into())),
-            ("remaining", number(|decision| decision.remaining.into())),
-            ("reset_after_us", number(|decision| decision.reset_after.get())),
-            ("retry_after_us", retry_after_us(self.verdict)),
-            ("delay_us", delay_us(self.verdict)),
-            ("reason", Value::Text(self.reason)),
-            ("by", Value::Text(self.by)),
-            ("stopped_by", self.stopped_by.map_or(Value::Null, Value::Text)),
-            ("rules", Value::Rules(&self.rules)),
-        ]
-    }
+/// What was decided about a request: every field, in order.
+pub(crate) fn fields(admission: &Admission) -> [Field<'_>; 10] {
+    let verdict = admission.verdict();
+    let is_counted = admission.each().any(|limit| !limit.is_shadow);
+    let speaks = is_counted.then(|| admission.decision());
+    let number = |of: fn(&Decision) -> u64| speaks.as_ref().map(of).into();
+    let words = words(verdict, reason_name(admission.reason()), admission.by());
+    let [verdict_word, reason, by] = words.map(|(name, word)| (name, word.into()));
+    [
+        verdict_word,
+        ("limit", number(|decision| decision.limit.into())),
+        ("remaining", number(|decision| decision.remaining.into())),
+        ("reset_after_us", number(|decision| decision.reset_after.get())),
+        ("retry_after_us", retry_after_us(verdict)),
+        ("delay_us", delay_us(verdict)),
+        reason,
+        by,
+        ("stopped_by", admission.stopped_by().map_or(Value::Null, Value::from)),
+        ("rules", Value::Rules(admission)),
+    ]
 }
 
-impl<'a> RuleAnswer<'a> {
-    fn of(limit: &tidegate_gate::Answer<'a>) -> RuleAnswer<'a> {
-        RuleAnswer {
-            name: named(limit),
-            decision: limit.decision,
-            cost: limit.cost,
-            window_us: limit.window.get(),
-            credits: limit.credits,
-            unit: unit_name(limit.unit),
-            is_shadow: limit.is_shadow,
-        }
-    }
-
-    /// Every field, in order.
-    pub fn fields(&self) -> [Field<'_>; 12] {
-        let Decision { verdict, limit, remaining, reset_after } = self.decision;
+/// What each limit said of it: every field, in order.
+pub(crate) fn rules(admission: &Admission) -> impl Iterator<Item = [Field<'_>; 12]> {
+    admission.each().map(|limit| {
+        let Decision { verdict, limit: cells, remaining, reset_after } = limit.decision;
         [
-            ("name", Value::Text(&self.name)),
-            ("verdict", Value::Text(verdict_name(verdict))),
-            ("limit", Value::Number(limit.into())),
+            ("name", Value::Text(named(&limit))),
+            ("verdict", verdict_name(verdict).into()),
+            ("limit", Value::Number(cells.into())),
             ("remaining", Value::Number(remaining.into())),
             ("reset_after_us", Value::Number(reset_after.get())),
             ("retry_after_us", retry_after_us(verdict)),
             ("delay_us", delay_us(verdict)),
-            ("cost", Value::Number(self.cost.into())),
-            ("window_us", Value::Number(self.window_us)),
-            ("credits", self.credits.map(u64::from).into()),
-            ("unit", Value::Text(self.unit)),
-            ("shadow", Value::Bool(self.is_shadow)),
+            ("cost", Value::Number(limit.cost.into())),
+            ("window_us", Value::Number(limit.window.get())),
+            ("credits", limit.credits.map(u64::from).into()),
+            ("unit", unit_name(limit.unit).into()),
+            ("shadow", Value::Bool(limit.is_shadow)),
         ]
-    }
+    })
 }
 
-impl Serialize for Answer<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.fields())
-    }
-}
-
-impl Serialize for RuleAnswer<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.fields())
-    }
+/// The fields that are words, which traces have as well.
+pub(crate) fn words(
+    verdict: Verdict,
+    reason: &'static str,
+    by: By,
+) -> [(&'static str, &'static str); 3] {
+    [("verdict", verdict_name(verdict)), ("reason", reason), ("by", by.name())]
 }
 
 impl From<Option<u64>> for Value<'_> {
     fn from(number: Option<u64>) -> Self {
         number.map_or(Value::Null, Value::Number)
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Value::Text(text.into())
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Value::Text(text.into())
     }
 }
 
@@ -159,7 +120,7 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
 }
 
 /// The limit's name; most are called as their rule is.
-fn named<'a>(limit: &tidegate_gate::Answer<'a>) -> Cow<'a, str> {
+fn named<'a>(limit: &Answer<'a>) -> Cow<'a, str> {
     if limit.part.is_empty() { limit.rule.into() } else { limit.name().into() }
 }
 
@@ -189,67 +150,50 @@ fn delay_us(verdict: Verdict) -> Value<'static> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tidegate_gate::{Gate, Sample};
-    use tidegate_store::ManualClock;
 
     use super::*;
 
-    fn gate(policy: &str) -> Gate {
-        Gate::builder().text(policy).clock(Arc::new(ManualClock::new())).open().expect("a policy")
+    fn names(fields: &[Field<'_>]) -> Vec<&'static str> {
+        fields.iter().map(|(name, _)| *name).collect()
     }
 
-    #[track_caller]
-    fn check(gate: &Gate, request: &str, expected: &str) {
-        let admission = gate.decide(&Sample::new(request));
-        let told = serde_json::to_string(&Answer::of(&admission)).expect("plain values");
-        assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn a_refusal_says_when_to_come_back_and_whose_it_is() {
-        let gate = gate("rules: [{ name: all, key: method, limit: 1/min }]");
-        check(
-            &gate,
-            "GET /",
-            concat!(
-                r#"{"verdict":"allow","limit":1,"remaining":0,"reset_after_us":60000000,"#,
-                r#""retry_after_us":null,"delay_us":null,"reason":"judged","by":"store","#,
-                r#""stopped_by":null,"rules":[{"name":"all","verdict":"allow","limit":1,"#,
-                r#""remaining":0,"reset_after_us":60000000,"retry_after_us":null,"delay_us":null,"#,
-                r#""cost":1,"window_us":60000000,"credits":null,"unit":"requests","#,
-                r#""shadow":false}]}"#
-            ),
-        );
+    /// Of an answer, and of what a limit said.
+    fn all_names() -> [Vec<&'static str>; 2] {
+        let gate = Gate::from_text("rules: [{ name: all, limit: 1/min }]").expect("a policy");
         let admission = gate.decide(&Sample::new("GET /"));
-        let told = serde_json::to_value(Answer::of(&admission)).expect("plain values");
-        assert_eq!(
-            (&told["verdict"], &told["rules"][0]["verdict"]),
-            (&"deny".into(), &"deny".into())
-        );
-        assert_eq!(told["retry_after_us"], 60_000_000);
+        let of_rule = rules(&admission).next().expect("a rule");
+        [names(&fields(&admission)), names(&of_rule)]
     }
 
     #[test]
-    fn what_no_limit_is_for_has_no_numbers() {
-        let gate = gate("rules: [{ name: all, key: method, limit: 1/min, match: { path: /a } }]");
-        check(
-            &gate,
-            "GET /b",
-            concat!(
-                r#"{"verdict":"allow","limit":null,"remaining":null,"reset_after_us":null,"#,
-                r#""retry_after_us":null,"delay_us":null,"reason":"judged","by":"store","#,
-                r#""stopped_by":null,"rules":[]}"#
-            ),
-        );
+    fn the_schema_has_every_field() {
+        let schema: serde_json::Value =
+            serde_json::from_str(include_str!("http/openapi.json")).expect("JSON");
+        let schemas = &schema["components"]["schemas"];
+        let [answer, rule] = all_names();
+        for (of, names, more) in [
+            ("Answer", &answer, &["receipt"][..]),
+            ("Acquired", &answer, &["permit", "lease_us"]),
+            ("Rule", &rule, &[]),
+        ] {
+            assert_eq!(schemas[of]["required"], serde_json::json!(names), "{of}");
+            let known = schemas[of]["properties"].as_object().expect("an object").keys();
+            assert!(known.eq(names.iter().chain(more)), "{of}");
+        }
     }
 
     #[test]
-    fn a_rule_that_stops_a_request_is_named() {
-        let gate = gate("rules: [{ name: bad, match: { path: /bad }, block: true }]");
-        let admission = gate.decide(&Sample::new("GET /bad"));
-        let told = serde_json::to_value(Answer::of(&admission)).expect("plain values");
-        assert_eq!((&told["reason"], &told["stopped_by"]), (&"blocked".into(), &"bad".into()));
+    fn the_page_on_the_redis_protocol_has_every_field() {
+        let page = include_str!("../../../docs/resp.md");
+        let [answer, rule] = all_names();
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+        let rows: Vec<&str> = rows.collect();
+        for name in answer {
+            let is_there = rows.iter().any(|row| row.contains(&format!("`{name}`")));
+            assert!(is_there, "no row for `{name}`");
+        }
+        let of_rule = format!("what each limit said: `{}`", rule.join("`, `"));
+        assert!(page.contains(&of_rule), "{of_rule}");
     }
 }

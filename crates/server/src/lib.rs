@@ -24,7 +24,7 @@ mod stop;
 mod tls;
 mod trace;
 
-pub use crate::answer::{Answer, Field, RuleAnswer, Value, verdict_name};
+pub use crate::answer::verdict_name;
 pub use crate::ask::Ask;
 pub use crate::auth::{Guard, Role, TokenError, Tokens, Wrong};
 #[doc(hidden)]

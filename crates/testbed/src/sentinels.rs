@@ -52,11 +52,6 @@ impl Sentinels {
         Ok(sentinels)
     }
 
-    /// Where to connect, for each sentinel.
-    pub fn url_list(&self) -> Vec<String> {
-        self.watchers.iter().map(Server::url).collect()
-    }
-
     /// The name under which the sentinels know the primary.
     pub fn name(&self) -> &str {
         NAME
@@ -75,11 +70,6 @@ impl Sentinels {
     /// The server that was the replica at the start.
     pub fn replica(&self) -> &Server {
         &self.replica
-    }
-
-    /// The same, to kill and restart.
-    pub fn replica_mut(&mut self) -> &mut Server {
-        &mut self.replica
     }
 
     /// The sentinels themselves.

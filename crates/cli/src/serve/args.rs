@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_config::Rules;
-use tidegate_server::rls::{EnvoyFields, RlsSettings};
+use tidegate_config::{Headers, Rules};
+use tidegate_server::rls::RlsSettings;
 use tidegate_server::{TraceEndpoint, TraceShare};
 
 const EXAMPLES: &str = "\
@@ -48,10 +48,10 @@ pub(crate) struct Args {
     pub(super) envoy_config: Option<PathBuf>,
 
     /// What clients see of such limits: `draft` (`RateLimit`), `ratelimit` (`RateLimit-Limit` and
-    /// so on, of the closest) or `none`
+    /// so on, of the closest), `none`, or another word that a policy's `headers` takes
     #[arg(long, value_name = "DIALECT", env = "TIDEGATE_ENVOY_HEADERS", default_value = "draft")]
     #[arg(value_parser = dialect)]
-    pub(super) envoy_headers: EnvoyFields,
+    pub(super) envoy_headers: Headers,
 
     /// Answers Envoy with dynamic metadata: the descriptors, and what their limits say
     #[arg(long, env = "TIDEGATE_ENVOY_METADATA")]
@@ -274,13 +274,9 @@ impl std::str::FromStr for Place {
     }
 }
 
-fn dialect(text: &str) -> Result<EnvoyFields, String> {
-    match text {
-        "draft" => Ok(EnvoyFields::Draft),
-        "ratelimit" => Ok(EnvoyFields::Ratelimit),
-        "none" => Ok(EnvoyFields::None),
-        _ => Err("write `draft`, `ratelimit` or `none`".to_owned()),
-    }
+fn dialect(text: &str) -> Result<Headers, String> {
+    let words = || format!("write one of `{}`", Headers::WORDS.join("`, `"));
+    Headers::of_word(text).ok_or_else(words)
 }
 
 fn name(text: &str) -> Result<String, String> {

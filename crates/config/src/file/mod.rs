@@ -206,13 +206,7 @@ impl<'o> Reading<'o> {
     }
 
     fn read_headers(&mut self, node: &Node) -> Headers {
-        match node.choice("headers", &tables::HEADERS, &mut self.problems) {
-            Some("draft") => Headers::Draft,
-            Some("envoy") => Headers::Envoy,
-            Some("github") => Headers::GitHub,
-            Some("legacy") => Headers::Legacy,
-            Some("none") => Headers::None,
-            _ => Headers::Both,
-        }
+        let word = node.choice("headers", &Headers::WORDS, &mut self.problems);
+        word.and_then(Headers::of_word).unwrap_or_default()
     }
 }

@@ -8,6 +8,7 @@ use super::jwt::JWT;
 use super::paths::PATHS;
 use crate::lint::Lint;
 use crate::read::{Table, Takes, table_fields};
+use crate::rules::Headers;
 
 pub(super) const NAMES: Takes = Takes::OneOrMore(&Takes::Text);
 const SCALARS: Takes = Takes::OneOrMore(&Takes::Scalar);
@@ -75,7 +76,6 @@ pub(super) const MODES: [&str; 2] = ["meter", "queue"];
 pub(super) const UNSAID: [&str; 2] = ["largest", "refuse"];
 pub(super) const MISSING: [&str; 2] = ["together", "skip"];
 pub(super) const WITHOUT_STORE: [&str; 3] = ["local", "open", "closed"];
-pub(super) const HEADERS: [&str; 6] = ["both", "draft", "legacy", "github", "envoy", "none"];
 pub(super) const FALLBACK: [&str; 3] = ["none", "plain", "full"];
 pub(super) const FORWARDED: [&str; 2] = ["x-forwarded-for", "forwarded"];
 
@@ -104,7 +104,7 @@ pub(crate) static FILE: Table = Table {
             "What tenants share by weight. What the rules let pass waits for its turn; the first \
              that matches counts.";
         "paths": Takes::Table(&PATHS), "How paths are read that servers read in different ways.";
-        "headers": Takes::OneOf(&HEADERS), "Which headers tell clients about their limits.";
+        "headers": Takes::OneOf(&Headers::WORDS), "Which headers tell clients about their limits.";
         "fallback_header": Takes::OneOf(&FALLBACK),
             "What responses say in `x-ratelimit-fallback` of a decision that was made while Redis \
              did not answer: `none` is nothing, and the usual; `plain` is `yes`; `full` is by \

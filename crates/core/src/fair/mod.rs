@@ -47,7 +47,6 @@ mod heap;
 mod names;
 mod node;
 mod outcome;
-mod pass;
 mod path;
 mod queue;
 mod settings;

@@ -29,8 +29,6 @@ pub(super) struct Tree {
     rest: Vec<u32>,
     rest_next: usize,
     rest_max: usize,
-    /// Whether requests are in service that were not handed out here.
-    pub(super) is_busy_elsewhere: bool,
 }
 
 /// The last node of a path that is remembered.
@@ -68,7 +66,6 @@ impl Tree {
             rest: Vec::new(),
             rest_next: 0,
             rest_max: requests_max as usize,
-            is_busy_elsewhere: false,
         };
         for _ in Class::ALL {
             let group = tree.add_group();
@@ -151,11 +148,6 @@ impl Tree {
             self.set_weight(at, share.weight);
             at = self.node(at).parent;
         }
-        self.add_rest(found, path)
-    }
-
-    /// The same without a word about the weights of those that are there.
-    pub(super) fn add_rest(&mut self, found: Found, path: &Path) -> u32 {
         let new = &path.shares(self.levels)[found.depth..];
         let add = |(at, left), share: &Share| (self.add(at, *share, left == 1), left - 1);
         new.iter().fold((found.at, new.len()), add).0
@@ -234,7 +226,7 @@ impl Tree {
             return;
         }
         let (group, parent) = (node.group(), node.parent);
-        if group != NONE && (parent != NONE || !self.is_busy_elsewhere) {
+        if group != NONE {
             self.groups[group as usize].end_of_busy_period();
         }
         if parent != NONE {

@@ -11,7 +11,6 @@ use tidegate_gate::{Admission, Admit, Gate, Request};
 use super::field::{self, Text, Whole};
 use super::reply::{self, Problem, Reply};
 use super::{body, json};
-use crate::answer::{Answer, Value};
 use crate::ask::Ask;
 use crate::auth::Shown;
 use crate::caller::Caller;
@@ -257,7 +256,7 @@ pub(super) async fn reset(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Resu
 fn tell(mut admission: Admission, out: &mut Vec<u8>) {
     // It only asked: whoever wants to keep a place acquires it.
     admission.leave();
-    json::write(out, &Answer::of(&admission), &[]);
+    json::write(out, &admission, &[]);
 }
 
 /// The same with a receipt: it is kept, so that it can be given back. Where there is nothing to
@@ -265,16 +264,16 @@ fn tell(mut admission: Admission, out: &mut Vec<u8>) {
 fn tell_with_receipt(desk: &Desk, caller: Caller, mut admission: Admission, out: &mut Vec<u8>) {
     admission.leave();
     if !admission.verdict().passes() || !admission.can_be_refunded() {
-        return json::write(out, &Answer::of(&admission), &[]);
+        return json::write(out, &admission, &[]);
     }
     let (id, before) = (Id::random(), out.len());
-    json::write(out, &Answer::of(&admission), &[("receipt", Value::Text(&id.to_string()))]);
+    json::write(out, &admission, &[("receipt", id.to_string().into())]);
     let until = desk.gate.now().after(super::permit::span(limits::RECEIPT_TIME));
     let entry = Entry { admission, held_for: HeldFor::Refund, caller, until };
     if let Err((why, admission)) = desk.held.keep(id, entry) {
         desk.metrics.no_room(What::Held, caller, why);
         out.truncate(before);
-        json::write(out, &Answer::of(&admission), &[]);
+        json::write(out, &admission, &[]);
     }
 }
 

@@ -1,121 +1,49 @@
 //! Answers as JSON, written straight into the body of the response.
-//!
-//! What serde makes of the same answer is the same to the byte, in six times as many steps: here
-//! whatever lies between two values is one constant.
 
-use tidegate_core::Verdict;
+use tidegate_gate::Admission;
 
-use crate::answer::{Answer, Field, RuleAnswer, Value, verdict_name};
+use crate::answer::{self, Field, Value};
 
 /// About what one answer takes.
 pub(super) const ANSWER_BYTES: usize = 512;
 
-/// An answer as an object, and what else its caller is told.
-pub(super) fn write(out: &mut Vec<u8>, answer: &Answer<'_>, more: &[Field<'_>]) {
-    put(out, b"{\"verdict\":\"");
-    out.extend_from_slice(verdict_name(answer.verdict).as_bytes());
-    match answer.speaks {
-        Some(decision) => {
-            put(out, b"\",\"limit\":");
-            write_number(out, decision.limit.into());
-            put(out, b",\"remaining\":");
-            write_number(out, decision.remaining.into());
-            put(out, b",\"reset_after_us\":");
-            write_number(out, decision.reset_after.get());
-        }
-        None => put(out, b"\",\"limit\":null,\"remaining\":null,\"reset_after_us\":null"),
-    }
-    write_times(out, answer.verdict);
-    put(out, b",\"reason\":\"");
-    out.extend_from_slice(answer.reason.as_bytes());
-    put(out, b"\",\"by\":\"");
-    out.extend_from_slice(answer.by.as_bytes());
-    match answer.stopped_by {
-        Some(name) => {
-            put(out, b"\",\"stopped_by\":");
-            write_text(out, name);
-            put(out, b",\"rules\":[");
-        }
-        None => put(out, b"\",\"stopped_by\":null,\"rules\":["),
-    }
-    for (at, rule) in answer.rules.iter().enumerate() {
-        if at != 0 {
-            out.push(b',');
-        }
-        write_rule(out, rule);
-    }
-    out.push(b']');
-    for (name, value) in more {
-        put(out, b",\"");
+/// An answer as an object, and what else its caller gets.
+pub(super) fn write(out: &mut Vec<u8>, admission: &Admission, more: &[Field<'_>]) {
+    write_object(out, answer::fields(admission).iter().chain(more));
+}
+
+fn write_object<'f>(out: &mut Vec<u8>, fields: impl Iterator<Item = &'f Field<'f>>) {
+    let mut before = b'{';
+    for (name, value) in fields {
+        out.extend_from_slice(&[before, b'"']);
         out.extend_from_slice(name.as_bytes());
-        put(out, b"\":");
-        match value {
-            Value::Number(number) => write_number(out, *number),
-            Value::Text(text) => write_text(out, text),
-            Value::Bool(_) | Value::Null | Value::Rules(_) => {
-                serde_json::to_writer(&mut *out, value).expect("a list of bytes takes every value");
-            }
-        }
+        out.extend_from_slice(b"\":");
+        write_value(out, value);
+        before = b',';
     }
     out.push(b'}');
 }
 
-fn write_rule(out: &mut Vec<u8>, rule: &RuleAnswer<'_>) {
-    put(out, b"{\"name\":");
-    write_text(out, &rule.name);
-    put(out, b",\"verdict\":\"");
-    out.extend_from_slice(verdict_name(rule.decision.verdict).as_bytes());
-    put(out, b"\",\"limit\":");
-    write_number(out, rule.decision.limit.into());
-    put(out, b",\"remaining\":");
-    write_number(out, rule.decision.remaining.into());
-    put(out, b",\"reset_after_us\":");
-    write_number(out, rule.decision.reset_after.get());
-    write_times(out, rule.decision.verdict);
-    put(out, b",\"cost\":");
-    write_number(out, rule.cost.into());
-    put(out, b",\"window_us\":");
-    write_number(out, rule.window_us);
-    match rule.credits {
-        Some(credits) => {
-            put(out, b",\"credits\":");
-            write_number(out, credits.into());
-            put(out, b",\"unit\":");
+fn write_value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => {
+            out.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes());
         }
-        None => put(out, b",\"credits\":null,\"unit\":"),
-    }
-    write_text(out, rule.unit);
-    if rule.is_shadow {
-        put(out, b",\"shadow\":true}");
-    } else {
-        put(out, b",\"shadow\":false}");
-    }
-}
-
-/// When to come back, and for how long it is held back.
-fn write_times(out: &mut Vec<u8>, verdict: Verdict) {
-    match verdict {
-        Verdict::Allow | Verdict::Never => put(out, b",\"retry_after_us\":null,\"delay_us\":null"),
-        Verdict::Deny { retry_after } => {
-            put(out, b",\"retry_after_us\":");
-            write_number(out, retry_after.get());
-            put(out, b",\"delay_us\":null");
-        }
-        Verdict::Delay { by } => {
-            put(out, b",\"retry_after_us\":null,\"delay_us\":");
-            write_number(out, by.get());
+        Value::Text(text) => write_text(out, text),
+        Value::Rules(admission) => {
+            out.push(b'[');
+            for (at, fields) in answer::rules(admission).enumerate() {
+                if at != 0 {
+                    out.push(b',');
+                }
+                write_object(out, fields.iter());
+            }
+            out.push(b']');
         }
     }
-}
-
-/// A constant, of a length that the compiler knows.
-#[inline]
-fn put<const LEN: usize>(out: &mut Vec<u8>, constant: &[u8; LEN]) {
-    out.extend_from_slice(constant);
-}
-
-fn write_number(out: &mut Vec<u8>, number: u64) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 fn write_text(out: &mut Vec<u8>, text: &str) {
@@ -138,12 +66,26 @@ mod tests {
 
     use super::*;
 
-    fn written(answer: &Answer<'_>, more: &[Field<'_>]) -> String {
+    fn gate(policy: &str) -> Gate {
+        Gate::builder().text(policy).clock(Arc::new(ManualClock::new())).open().expect("a policy")
+    }
+
+    fn written(admission: &Admission, more: &[Field<'_>]) -> String {
         let mut out = Vec::new();
-        write(&mut out, answer, more);
+        write(&mut out, admission, more);
         String::from_utf8(out).expect("JSON is text")
     }
 
+    fn read(admission: &Admission) -> serde_json::Value {
+        serde_json::from_str(&written(admission, &[])).expect("JSON")
+    }
+
+    #[track_caller]
+    fn check(gate: &Gate, request: &str, expected: &str) {
+        assert_eq!(written(&gate.decide(&Sample::new(request)), &[]), expected);
+    }
+
+    /// What serde reads, it would write to the same bytes.
     #[test]
     fn it_is_what_serde_would_write() {
         let policy = "
@@ -154,13 +96,10 @@ rules:
   - { name: saved, match: { path: /saved }, limit: 9/s, credits: { for: 9s, rate: 2x } }
   - { name: bad, match: { path: /bad }, block: true }
 ";
-        let clock = Arc::new(ManualClock::new());
-        let gate = Gate::builder().text(policy).clock(clock).open().expect("a policy");
+        let gate = gate(policy);
         for target in ["/", "/odd", "/wait", "/saved", "/bad", "/odd", "/wait", "/"] {
             let admission = gate.decide(&Sample::new(&format!("GET {target}")));
-            let answer = Answer::of(&admission);
-            let expected = serde_json::to_string(&answer).expect("plain values");
-            assert_eq!(written(&answer, &[]), expected);
+            assert_eq!(written(&admission, &[]), read(&admission).to_string());
         }
     }
 
@@ -177,11 +116,56 @@ rules:
 
     #[test]
     fn what_else_is_told_comes_last() {
-        let gate = Gate::from_text("rules: [{ name: a, match: { path: /a }, limit: 1/s }]");
-        let gate = gate.expect("a policy");
+        let gate = gate("rules: [{ name: a, match: { path: /a }, limit: 1/s }]");
         let admission = gate.decide(&Sample::new("GET /"));
-        let more = [("permit", Value::Text("x")), ("lease_us", Value::Number(7))];
-        let told = written(&Answer::of(&admission), &more);
+        let more = [("permit", Value::from("x")), ("lease_us", Value::Number(7))];
+        let told = written(&admission, &more);
         assert!(told.ends_with(r#","rules":[],"permit":"x","lease_us":7}"#), "{told}");
+    }
+
+    #[test]
+    fn a_refusal_says_when_to_come_back_and_whose_it_is() {
+        let gate = gate("rules: [{ name: all, key: method, limit: 1/min }]");
+        check(
+            &gate,
+            "GET /",
+            concat!(
+                r#"{"verdict":"allow","limit":1,"remaining":0,"reset_after_us":60000000,"#,
+                r#""retry_after_us":null,"delay_us":null,"reason":"judged","by":"store","#,
+                r#""stopped_by":null,"rules":[{"name":"all","verdict":"allow","limit":1,"#,
+                r#""remaining":0,"reset_after_us":60000000,"retry_after_us":null,"delay_us":null,"#,
+                r#""cost":1,"window_us":60000000,"credits":null,"unit":"requests","#,
+                r#""shadow":false}]}"#
+            ),
+        );
+        let admission = gate.decide(&Sample::new("GET /"));
+        let told = read(&admission);
+        assert_eq!(
+            (&told["verdict"], &told["rules"][0]["verdict"]),
+            (&"deny".into(), &"deny".into())
+        );
+        assert_eq!(told["retry_after_us"], 60_000_000);
+    }
+
+    #[test]
+    fn what_no_limit_is_for_has_no_numbers() {
+        let gate = gate("rules: [{ name: all, key: method, limit: 1/min, match: { path: /a } }]");
+        check(
+            &gate,
+            "GET /b",
+            concat!(
+                r#"{"verdict":"allow","limit":null,"remaining":null,"reset_after_us":null,"#,
+                r#""retry_after_us":null,"delay_us":null,"reason":"judged","by":"store","#,
+                r#""stopped_by":null,"rules":[]}"#
+            ),
+        );
+    }
+
+    #[test]
+    fn a_rule_that_stops_a_request_is_named() {
+        let gate = gate("rules: [{ name: bad, match: { path: /bad }, block: true }]");
+        let admission = gate.decide(&Sample::new("GET /bad"));
+        let told = read(&admission);
+        assert_eq!((&told["reason"], &told["stopped_by"]), (&"blocked".into(), &"bad".into()));
     }
 }

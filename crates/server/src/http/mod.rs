@@ -1,10 +1,11 @@
 //! The HTTP door: decisions as JSON, answers for proxies, and what operators look at.
 //!
-//! A connection is served by [`quick`] until it asks for anything but a check, and then by the
+//! A connection is served by [`fast`] until it asks for anything but a check, and then by the
 //! general-purpose stack: HTTP/1.1, or HTTP/2 by what its first bytes say.
 
 mod body;
 mod check;
+mod fast;
 mod field;
 mod forward;
 mod host;
@@ -13,12 +14,9 @@ mod load;
 mod operate;
 mod page;
 mod permit;
-mod quick;
 mod reply;
-mod rewound;
 mod route;
 mod tried;
-mod usual;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,7 +25,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::time::timeout;
 
-use self::rewound::Rewound;
+use self::fast::Rewound;
 pub(crate) use self::route::TOKEN_HEADER;
 pub use self::tried::read_body;
 use crate::auth::Visitor;
@@ -85,7 +83,7 @@ impl Door for HttpDoor {
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop, busy: &Busy) {
         let mut stream = Idle::new(stream, self.desk.bounds.http_head_time);
         let room = self.desk.rooms.connection(self.desk.bounds.reply_time);
-        let first = quick::serve(self, &mut stream, visitor, &stop, (&room, busy)).await;
+        let first = fast::serve(self, &mut stream, visitor, &stop, (&room, busy)).await;
         let Some(first) = first else { return };
         stream.set_patience(limits::HTTP_IDLE_TIME);
         let door = self.clone();

@@ -15,7 +15,7 @@ use super::check::{Call, Wanted};
 use super::field::{self, Whole};
 use super::reply::{self, Problem, Reply};
 use super::{body, json};
-use crate::answer::{Answer, Value};
+use crate::answer::Value;
 use crate::auth::Shown;
 use crate::desk::{Desk, Entry, HeldFor, Id, NoRoom};
 use crate::legible;
@@ -88,7 +88,7 @@ pub(super) async fn acquire(
     notes.admission(&admission);
     let mut out = Vec::with_capacity(json::ANSWER_BYTES);
     if !admission.verdict().passes() {
-        json::write(&mut out, &Answer::of(&admission), &[]);
+        json::write(&mut out, &admission, &[]);
         return Ok(reply::with_type(out, "application/json"));
     }
     let lease = shortest(desk, &admission, lease);
@@ -96,8 +96,8 @@ pub(super) async fn acquire(
     let is_held = admission.can_be_settled();
     let id = if is_held { Id::random() } else { Id::NOTHING };
     let (name, lease_us) = (id.to_string(), Value::Number(lease.get()));
-    let more = [("permit", Value::Text(&name)), ("lease_us", lease_us)];
-    json::write(&mut out, &Answer::of(&admission), &more);
+    let more = [("permit", Value::from(&*name)), ("lease_us", lease_us)];
+    json::write(&mut out, &admission, &more);
     if !is_held {
         return Ok(reply::with_type(out, "application/json"));
     }

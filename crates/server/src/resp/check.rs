@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use tidegate_gate::Admission;
+
 use super::refused::{Refused, shown};
 use super::reply::Reply;
-use crate::answer::{Answer, Field, Value};
+use crate::answer::{self, Field, Value};
 use crate::ask::Ask;
 use crate::legible;
 
@@ -97,8 +99,8 @@ fn cost(bytes: &[u8]) -> Result<u32, Refused> {
 }
 
 /// All that is known of a decision, as a map.
-pub(super) fn write(answer: &Answer<'_>, reply: &mut Reply<'_>) {
-    write_fields(&answer.fields(), reply);
+pub(super) fn write(admission: &Admission, reply: &mut Reply<'_>) {
+    write_fields(&answer::fields(admission), reply);
 }
 
 fn write_fields(fields: &[Field<'_>], reply: &mut Reply<'_>) {
@@ -109,12 +111,10 @@ fn write_fields(fields: &[Field<'_>], reply: &mut Reply<'_>) {
             Value::Null => reply.null(),
             Value::Bool(value) => reply.boolean(*value),
             Value::Number(number) => reply.number(*number),
-            Value::Text(text) => reply.text(text),
-            Value::Rules(rules) => {
-                reply.array(rules.len());
-                for rule in *rules {
-                    write_fields(&rule.fields(), reply);
-                }
+            Value::Text(text) => reply.text(&**text),
+            Value::Rules(admission) => {
+                reply.array(admission.each().count());
+                answer::rules(admission).for_each(|fields| write_fields(&fields, reply));
             }
         }
     }

@@ -9,7 +9,6 @@ use super::refused::Refused;
 use super::reply::{Protocol, Reply};
 use super::tell;
 use super::waiting::{self, Pending, Waiting};
-use crate::answer::Answer;
 use crate::auth::{Role, Visitor};
 use crate::caller::Caller;
 use crate::desk::Desk;
@@ -123,7 +122,7 @@ impl Session {
         match admit.ready() {
             Ok(admission) => {
                 notes.admission(&admission);
-                check::write(&Answer::of(&admission), &mut self.reply(out));
+                check::write(&admission, &mut self.reply(out));
             }
             Err(admit) => waiting.push(Waiting::new(out, Pending::Admit(admit, self.protocol))),
         }

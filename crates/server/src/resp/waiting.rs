@@ -9,7 +9,6 @@ use tidegate_gate::{Admit, DecidePlain, PlainLimit, Resetting, StoreFailure};
 use super::check;
 use super::reply::{Protocol, Reply};
 use super::throttle::Dialect;
-use crate::answer::Answer;
 use crate::trace::Notes;
 
 /// A reply that is not there yet.
@@ -50,7 +49,7 @@ impl Pending {
             Pending::Admit(admit, protocol) => {
                 let admission = ready!(Pin::new(admit).poll(context));
                 notes.admission(&admission);
-                check::write(&Answer::of(&admission), &mut Reply::new(&mut out, *protocol));
+                check::write(&admission, &mut Reply::new(&mut out, *protocol));
             }
             Pending::Plain(asked, dialect, told) => {
                 let decided = ready!(Pin::new(asked).poll(context));

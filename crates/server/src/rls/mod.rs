@@ -22,12 +22,11 @@ use std::sync::{Arc, Once};
 
 use http::StatusCode;
 use tidegate_core::WithoutStore;
-use tidegate_gate::Gate;
+use tidegate_gate::{Gate, Headers};
 use tonic::Status;
 use tracing::warn;
 
 pub use self::envoy::{EnvoyConfig, EnvoyConfigError};
-pub use self::fields::EnvoyFields;
 pub(crate) use self::json::too_long as json_too_long;
 pub(crate) use self::serve::RlsDoor;
 
@@ -50,16 +49,22 @@ struct Inner {
 }
 
 /// What responses carry beside the decision.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct RlsSettings {
     /// The fields that clients see, where limits are from envoyproxy/ratelimit's files; our policy
     /// file says it itself.
-    pub fields: EnvoyFields,
+    pub fields: Headers,
     /// Whether responses carry dynamic metadata: the descriptors, and what their limits say.
     pub dynamic_metadata: bool,
     /// What such limits do while Redis does not answer. Nothing: the caller gets an error, and
     /// Envoy does what its filter says about errors.
     pub without_store: Option<WithoutStore>,
+}
+
+impl Default for RlsSettings {
+    fn default() -> RlsSettings {
+        RlsSettings { fields: Headers::Draft, dynamic_metadata: false, without_store: None }
+    }
 }
 
 impl RateLimits {

@@ -5,7 +5,7 @@
 use tidegate_core::{Decision, Verdict};
 use tidegate_gate::{Admission, By};
 
-use crate::answer::{reason_name, verdict_name};
+use crate::answer::{reason_name, words};
 use crate::limits::TRACE_RULES_MAX;
 
 /// What was decided about a request.
@@ -22,8 +22,8 @@ pub(crate) struct Noted {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said {
     verdict: Verdict,
-    pub(super) reason: &'static str,
-    pub(super) by: By,
+    /// As doors say it.
+    pub(super) words: [(&'static str, &'static str); 3],
 }
 
 /// Where to note; for a request that is not traced, nowhere.
@@ -92,14 +92,8 @@ impl Noted {
         self.decisions += 1;
         self.cost = self.cost.saturating_add(cost.into());
         if self.said.is_none_or(|said| severity(said.verdict) < severity(verdict)) {
-            self.said = Some(Said { verdict, reason, by });
+            self.said = Some(Said { verdict, words: words(verdict, reason, by) });
         }
-    }
-}
-
-impl Said {
-    pub(super) fn verdict(&self) -> &'static str {
-        verdict_name(self.verdict)
     }
 }
 
@@ -130,7 +124,7 @@ mod tests {
         notes.plain("b", &decision(Verdict::Deny { retry_after: Span::ZERO }), By::Local, 3);
         notes.plain("a", &decision(Verdict::Allow), By::Store, 4);
         let said = kept.said.unwrap();
-        assert_eq!((said.verdict(), said.reason, said.by), ("deny", "judged", By::Local));
+        assert_eq!(said.words.map(|(_, word)| word), ["deny", "judged", "local"]);
         assert_eq!((kept.decisions, kept.cost), (3, 9));
         assert_eq!(kept.rules, ["a", "b"]);
     }

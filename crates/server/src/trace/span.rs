@@ -113,10 +113,9 @@ impl Finished {
 fn attributes(noted: Noted, outcome: Outcome) -> Vec<KeyValue> {
     let mut attributes = vec![KeyValue::text("tidegate.door", outcome.door()), outcome.attribute()];
     if let Some(said) = noted.said {
+        let word = |(name, word)| KeyValue::text(&format!("tidegate.{name}"), word);
+        attributes.extend(said.words.map(word));
         attributes.extend([
-            KeyValue::text("tidegate.verdict", said.verdict()),
-            KeyValue::text("tidegate.reason", said.reason),
-            KeyValue::text("tidegate.by", said.by.name()),
             KeyValue::int("tidegate.cost", clamped(noted.cost)),
             KeyValue::int("tidegate.decisions", clamped(noted.decisions)),
             KeyValue::texts("tidegate.rules", noted.rules),

@@ -1,8 +1,9 @@
 //! Decisions by envoyproxy/ratelimit's own files.
 
 use tidegate_core::Span;
+use tidegate_gate::Headers;
+use tidegate_server::rls::RlsSettings;
 use tidegate_server::rls::proto::{Code, RateLimitOverride, Unit};
-use tidegate_server::rls::{EnvoyFields, RlsSettings};
 
 use crate::stand::{Files, NO_RULES, Stand, codes, field, request, until};
 
@@ -159,7 +160,7 @@ async fn fields_are_those_of_ratelimit_if_that_is_wanted() {
     let response = stand.ask(&[&[("path", "/a")]]).await.unwrap();
     assert_eq!(field(&response, "ratelimit-policy"), Some("\"per-path\";q=3;w=60"));
     assert_eq!(field(&response, "ratelimit"), Some("\"per-path\";r=2;t=40"));
-    let rls = RlsSettings { fields: EnvoyFields::Ratelimit, ..RlsSettings::default() };
+    let rls = RlsSettings { fields: Headers::RateLimit, ..RlsSettings::default() };
     let mut stand = Stand::new(NO_RULES, Some(files.path()), rls).await;
     let asked: [&[(&str, &str)]; 2] = [&[("path", "/a")], &[("plan", "free"), ("user", "ada")]];
     let response = stand.ask(&asked).await.unwrap();

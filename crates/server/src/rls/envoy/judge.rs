@@ -5,16 +5,16 @@
 
 use smallvec::SmallVec;
 use tidegate_core::{Decision, Tick, Verdict};
+use tidegate_gate::ratelimit_field::ShownLimit;
 use tidegate_gate::{By, Gate, PlainCharge, PlainDecided};
 use tonic::Status;
 
 use super::EnvoyConfig;
 use super::matched::{Limited, Matched, Mode, all};
-use crate::rls::fields::Told;
-use crate::rls::overrides::{Asked, ask};
+use crate::rls::overrides::{Asked, ask, span};
 use crate::rls::policy::no_store;
 use crate::rls::proto::{DescriptorStatus, RateLimit, RateLimitRequest, RateLimitResponse};
-use crate::rls::{RateLimits, answer, metadata};
+use crate::rls::{RateLimits, answer, fields, metadata};
 use crate::trace::Notes;
 
 /// What has been decided so far.
@@ -167,27 +167,33 @@ impl<'j, 'a> Judging<'j, 'a> {
         verdict: Verdict,
     ) -> RateLimitResponse {
         let settings = &limits.0.settings;
-        let told = self.limited().filter(|(_, it)| it.mode != Mode::Shadow);
-        let told: SmallVec<[Told<'_>; 4]> =
-            told.map(|(at, it)| self.told(it, self.said[at])).collect();
+        let shown = self.limited().filter(|(_, it)| it.mode != Mode::Shadow);
+        let shown: SmallVec<[(Verdict, ShownLimit<'_>); 4]> =
+            shown.map(|(at, it)| self.shown(it, self.said[at])).collect();
         RateLimitResponse {
             overall_code: answer::code(verdict.passes()),
             statuses: self.matched.iter().enumerate().map(|(at, it)| self.status(at, it)).collect(),
-            response_headers_to_add: settings.fields.of(&told, verdict),
+            response_headers_to_add: fields::of(settings.fields, &shown, verdict),
             dynamic_metadata: settings.dynamic_metadata.then(|| self.metadata(request)),
             ..RateLimitResponse::default()
         }
     }
 
-    fn told<'t>(&self, it: &'t Limited<'_>, said: Option<Decision>) -> Told<'t> {
-        let nothing = Decision::of_no_limit(Verdict::Never);
-        Told {
+    /// What a limit said, and what clients see of it.
+    fn shown<'t>(&self, it: &'t Limited<'_>, said: Option<Decision>) -> (Verdict, ShownLimit<'t>) {
+        let said = said.unwrap_or(Decision::of_no_limit(Verdict::Never));
+        let reset_after = answer::window_left(it.unit, self.now);
+        let shown = ShownLimit {
             name: it.shown,
-            requests_per_unit: it.requests_per_unit,
-            unit: it.unit,
-            decision: said.unwrap_or(nothing),
-            reset_after: answer::window_left(it.unit, self.now),
-        }
+            quota: it.requests_per_unit,
+            window: span(it.unit),
+            unit: None,
+            limit: it.requests_per_unit,
+            remaining: said.remaining,
+            reset_after,
+            reset_at: self.now.after(reset_after),
+        };
+        (said.verdict, shown)
     }
 
     fn status(&self, at: usize, matched: &Matched<'_>) -> DescriptorStatus {

@@ -1,8 +1,12 @@
-//! Answers usual requests itself, for as long as a connection asks nothing else.
+//! A fast path: answers whole checks itself, for as long as a connection sends nothing else.
 //!
-//! The general-purpose stack keeps buffers for every connection and polls each request twice; nine
-//! of ten requests need neither. Only decisions are answered here: with everything else, and with
+//! A reader may skip this folder: the general-purpose stack answers the same requests alike, which
+//! `server/tests/http.rs` proves. That stack keeps buffers for every connection and polls each
+//! request twice. Only decisions are answered here: with everything else, and with
 //! whatever is wrong, the connection is handed over with what has been read, for good.
+
+mod head;
+mod rewound;
 
 use std::fmt::Write as _;
 use std::future::poll_fn;
@@ -18,8 +22,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
+use self::head::{Plain, Seen};
+pub(super) use self::rewound::Rewound;
 use super::route::Route;
-use super::usual::{self, Seen, Usual};
 use super::{HttpDoor, check};
 use crate::auth::{Shown, Visitor};
 use crate::limits;
@@ -29,8 +34,8 @@ use crate::room::{Place, Room};
 use crate::stop::Stop;
 use crate::trace::{Ending, Outcome};
 
-/// Serves a connection. What was read and not answered, if the rest of it is for somebody else;
-/// nothing, if it has ended.
+/// Serves a connection. What was read and not answered, if the general-purpose stack is to go on;
+/// nothing, if the connection has ended.
 pub(super) async fn serve<S: Stream>(
     door: &HttpDoor,
     stream: &mut S,
@@ -48,7 +53,7 @@ pub(super) async fn serve<S: Stream>(
                 return Poll::Ready(if more { Heard::More } else { Heard::End });
             }
             has_rested = true;
-            // Who is silent holds little memory.
+            // A silent connection holds little memory.
             for buffer in [&mut input, &mut turn.out, &mut turn.body] {
                 if limits::HTTP_QUIET_BYTES_MAX < buffer.capacity() {
                     *buffer = Vec::new();
@@ -63,7 +68,7 @@ pub(super) async fn serve<S: Stream>(
         }
         let _answering = busy.begin()?;
         while !input.is_empty() {
-            // Who goes on without a pause does so when others have had their turn.
+            // A connection that goes on without a pause lets others have their turn first.
             let rested = std::mem::take(&mut has_rested);
             let slice = if rested { None } else { door.desk.turns.next().await };
             let answers = turn.answer(door, &input, visitor, stop);
@@ -79,9 +84,8 @@ pub(super) async fn serve<S: Stream>(
     }
 }
 
-/// Waits for answers, and hears meanwhile whether the connection ends: then nobody waits for them,
-/// and what they wait for is for others. So is its turn, as soon as it has to wait. What was read
-/// ahead comes with them.
+/// Waits for answers, and gives up if the connection ends meanwhile. Its slice of time goes to others
+/// as soon as it has to wait. What was read ahead comes with the answers.
 async fn unless_it_ends<S: Stream, T>(
     stream: &mut S,
     mut slice: Option<SemaphorePermit<'_>>,
@@ -105,7 +109,7 @@ async fn unless_it_ends<S: Stream, T>(
     .await
 }
 
-/// Waits for the rest of a usual request. False if it is none, or does not come in time; nothing if
+/// Waits for the rest of a plain request. False if it is none, or does not come in time; nothing if
 /// the connection has ended.
 async fn is_completed<S: Stream>(
     door: &HttpDoor,
@@ -113,12 +117,12 @@ async fn is_completed<S: Stream>(
     input: &mut Vec<u8>,
     stop: &Stop,
 ) -> Option<bool> {
-    if usual::look(input) != Seen::Begun || stop.is_asked() {
+    if head::look(input) != Seen::Begun || stop.is_asked() {
         return Some(false);
     }
-    // One deadline for all of it: whoever sends a byte now and then is not waited for longer.
+    // One deadline for all of it, however many bytes come meanwhile.
     let rest = async {
-        while usual::look(input) == Seen::Begun {
+        while head::look(input) == Seen::Begun {
             if !poll_fn(|context| listen::poll_more(stream, context, input)).await {
                 return None;
             }
@@ -150,7 +154,7 @@ impl Turn {
         Turn { out: Vec::new(), body: Vec::new(), date: Date::default(), place: room.nothing() }
     }
 
-    /// Answers usual requests that `input` begins with, until others have their turn; how many
+    /// Answers plain requests that `input` begins with, until others have their turn; how many
     /// bytes they are.
     async fn answer(
         &mut self,
@@ -164,27 +168,27 @@ impl Turn {
         while used < input.len()
             && self.out.len() < limits::HTTP_TURN_BYTES_MAX
             && !stop.is_asked()
-            && let Seen::Usual(usual) = usual::look(&input[used..])
-            && self.answer_one(door, &usual, visitor).await
+            && let Seen::Plain(plain) = head::look(&input[used..])
+            && self.answer_one(door, &plain, visitor).await
         {
-            used += usual.len;
+            used += plain.len;
         }
         used
     }
 
     /// Answers a request; false, and nothing has happened, if what is to be said is no decision.
-    async fn answer_one(&mut self, door: &HttpDoor, usual: &Usual<'_>, visitor: Visitor) -> bool {
+    async fn answer_one(&mut self, door: &HttpDoor, plain: &Plain<'_>, visitor: Visitor) -> bool {
         let (route, desk) = (Route::Check, &*door.desk);
-        let token = route.token(usual.token, usual.authorization);
+        let token = route.token(plain.token, plain.authorization);
         let shown = Shown { visitor, token };
         if door.let_in(route, shown).is_err() {
             return false;
         }
         let begun = desk.metrics.begun();
-        let mut traced = desk.traces.begin_by(begun, usual.traceparent);
+        let mut traced = desk.traces.begin_by(begun, plain.traceparent);
         self.body.clear();
         let (notes, to) = (&mut traced.notes(), (&mut self.body, &mut self.place));
-        if check::decide(desk, (usual.media_type, shown), usual.body, notes, to).await.is_err() {
+        if check::decide(desk, (plain.media_type, shown), plain.body, notes, to).await.is_err() {
             return false;
         }
         if self.place.is_long() {

@@ -1,7 +1,7 @@
-//! The request that nearly all are: a whole `POST /v1/check` over HTTP/1.1 with a short body.
+//! Recognizes a plain request: a whole `POST /v1/check` over HTTP/1.1 with a short body.
 //!
-//! It is only recognized here. In doubt it is not one: then the general-purpose stack reads the
-//! same bytes, and says what is wrong with them.
+//! In doubt it is not one: then the general-purpose stack reads the same bytes, and says what is
+//! wrong with them.
 
 use std::mem::MaybeUninit;
 
@@ -11,7 +11,7 @@ use crate::limits;
 
 /// Such a request, where it was read.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Usual<'b> {
+pub(super) struct Plain<'b> {
     pub(super) media_type: Option<&'b [u8]>,
     /// `X-Tidegate-Token`.
     pub(super) token: Option<&'b [u8]>,
@@ -25,7 +25,7 @@ pub(super) struct Usual<'b> {
 /// What bytes begin with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Seen<'b> {
-    Usual(Usual<'b>),
+    Plain(Plain<'b>),
     /// One whose body is on its way.
     Begun,
     /// Anything else.
@@ -39,20 +39,20 @@ pub(super) fn look(bytes: &[u8]) -> Seen<'_> {
     let Ok(Status::Complete(start)) = head.parse_with_uninit_headers(bytes, &mut fields) else {
         return Seen::Other;
     };
-    let is_usual = head.path == Some("/v1/check") && head.method == Some("POST");
-    if !is_usual || head.version != Some(1) {
+    let is_plain = head.path == Some("/v1/check") && head.method == Some("POST");
+    if !is_plain || head.version != Some(1) {
         return Seen::Other;
     }
-    let Some((mut usual, length)) = read_fields(head.headers) else { return Seen::Other };
+    let Some((mut plain, length)) = read_fields(head.headers) else { return Seen::Other };
     let Some(body) = bytes[start..].get(..length) else { return Seen::Begun };
-    (usual.body, usual.len) = (body, start + length);
-    Seen::Usual(usual)
+    (plain.body, plain.len) = (body, start + length);
+    Seen::Plain(plain)
 }
 
 /// What the fields say, and how long the body is. Nothing if that is anything to think about: what
 /// is said twice, how the body comes, or what becomes of the connection.
-fn read_fields<'b>(fields: &[Header<'b>]) -> Option<(Usual<'b>, usize)> {
-    let (mut usual, mut length, mut host) = (Usual::default(), None, None);
+fn read_fields<'b>(fields: &[Header<'b>]) -> Option<(Plain<'b>, usize)> {
+    let (mut plain, mut length, mut host) = (Plain::default(), None, None);
     for Header { name, value } in fields {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         let place = match name.len() {
@@ -61,11 +61,11 @@ fn read_fields<'b>(fields: &[Header<'b>]) -> Option<(Usual<'b>, usize)> {
             7 if is("upgrade") => return None,
             10 if is("connection") && !value.eq_ignore_ascii_case(b"keep-alive") => return None,
             17 if is("transfer-encoding") => return None,
-            11 if is("traceparent") => &mut usual.traceparent,
-            12 if is("content-type") => &mut usual.media_type,
-            13 if is("authorization") => &mut usual.authorization,
+            11 if is("traceparent") => &mut plain.traceparent,
+            12 if is("content-type") => &mut plain.media_type,
+            13 if is("authorization") => &mut plain.authorization,
             14 if is("content-length") => &mut length,
-            16 if is("x-tidegate-token") => &mut usual.token,
+            16 if is("x-tidegate-token") => &mut plain.token,
             _ => continue,
         };
         if place.replace(*value).is_some() {
@@ -74,7 +74,7 @@ fn read_fields<'b>(fields: &[Header<'b>]) -> Option<(Usual<'b>, usize)> {
     }
     host?;
     let length = short(length?)?;
-    Some((usual, length))
+    Some((plain, length))
 }
 
 /// A length in digits, of a body that is not long.
@@ -99,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn a_usual_request_is_seen_where_it_is() {
+    fn a_plain_request_is_seen_where_it_is() {
         let fields = "Content-Type: application/json\r\nCONTENT-LENGTH: 2\r\n\
                       connection: Keep-Alive\r\nauthorization: Bearer x\r\n\
                       x-tidegate-token: y\r\ntraceparent: z\r\nuser-agent: me\r\n";
         let one = with(fields, "{}");
         let two = format!("{one}{one}");
-        let usual = Usual {
+        let plain = Plain {
             media_type: Some(b"application/json"),
             token: Some(b"y"),
             authorization: Some(b"Bearer x"),
@@ -113,7 +113,7 @@ mod tests {
             body: b"{}",
             len: one.len(),
         };
-        assert_eq!(look(two.as_bytes()), Seen::Usual(usual));
+        assert_eq!(look(two.as_bytes()), Seen::Plain(plain));
     }
 
     #[test]
@@ -145,13 +145,13 @@ mod tests {
         ] {
             assert_eq!(look(with(fields, "{}").as_bytes()), Seen::Other, "{fields}");
         }
-        let usual = with("content-length: 2\r\n", "{}");
-        assert!(matches!(look(usual.as_bytes()), Seen::Usual(_)));
+        let plain = with("content-length: 2\r\n", "{}");
+        assert!(matches!(look(plain.as_bytes()), Seen::Plain(_)));
         for (from, to) in [("POST", "PUT"), ("check", "peek"), ("check", "check?a"), ("1.1", "1.0")]
         {
-            assert_eq!(look(usual.replacen(from, to, 1).as_bytes()), Seen::Other, "{to}");
+            assert_eq!(look(plain.replacen(from, to, 1).as_bytes()), Seen::Other, "{to}");
         }
-        assert_eq!(look(usual.replacen("Host: a\r\n", "", 1).as_bytes()), Seen::Other);
+        assert_eq!(look(plain.replacen("Host: a\r\n", "", 1).as_bytes()), Seen::Other);
         assert_eq!(look(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Seen::Other);
     }
 }

@@ -10,13 +10,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::listen::Stream;
 
 #[derive(Debug)]
-pub(super) struct Rewound<S> {
+pub(in crate::http) struct Rewound<S> {
     first: Bytes,
     stream: S,
 }
 
 impl<S: Stream> Rewound<S> {
-    pub(super) fn new(first: impl Into<Bytes>, stream: S) -> Rewound<S> {
+    pub(in crate::http) fn new(first: impl Into<Bytes>, stream: S) -> Rewound<S> {
         Rewound { first: first.into(), stream }
     }
 }
