@@ -328,7 +328,7 @@ impl Timed {
     }
 
     /// The most cells that it ever lets pass at once.
-    fn most_at_once(&self) -> u32 {
+    pub(crate) fn most_at_once(&self) -> u32 {
         match &self.policy {
             When::Always(policy) => policy.limit(),
             When::Calendar { limit, .. } => *limit,

@@ -62,7 +62,14 @@ impl Reading<'_> {
         let limit = match quantity::limit(&text) {
             Ok(limit) => limit,
             Err(misread) => {
-                self.misread(node.at, misread);
+                let is_number = quantity::count(&text).is_ok();
+                if is_number && measures.kind == Kind::Concurrency {
+                    let problem =
+                        self.problems.error(node.at, "`concurrency` limits what is in flight");
+                    problem.help(format!("write `{text} in flight`"));
+                } else {
+                    self.misread(node.at, misread);
+                }
                 return None;
             }
         };
@@ -140,7 +147,7 @@ impl Reading<'_> {
     ) -> Option<Quotas> {
         if measures.kind == Kind::Concurrency {
             let problem = self.problems.error(at, "concurrency has no period");
-            problem.help("write `20 in flight`");
+            problem.help(format!("write `{} in flight`", amount.cells));
             return None;
         }
         let cells = self.amount(at, amount, measures)?;

@@ -1,5 +1,5 @@
 //! `docs/policy.md`: its tables are made of those that files are read by, and its examples are
-//! read.
+//! read. `docs/warnings.md` is made of the table of warnings.
 //!
 //! To renew the tables, run `UPDATE=1 cargo test -p tidegate-config reference`.
 
@@ -85,7 +85,7 @@ fn takes(what: &Takes) -> String {
 fn renewed(text: &str) -> String {
     let (before, rest) = text.split_once(WARNINGS).unwrap();
     let (_, after) = rest.split_once("<!-- end -->").unwrap();
-    let row = |lint: &Lint| format!("| `{lint}` | {} {} |\n", lint.meaning(), lint.page());
+    let row = |it: &Lint| format!("| [`{it}`](warnings.md#{it}) | {} |\n", it.meaning());
     let rows: String = Lint::ALL.iter().map(row).collect();
     let warnings = format!("\n| name | what it warns of |\n|---|---|\n{rows}\n<!-- end -->");
     let text = [before, WARNINGS, &warnings, after].concat();
@@ -114,6 +114,44 @@ fn the_reference_has_every_field_that_is_read() {
     }
     let (_, text) = page();
     assert!(text == renewed, "docs/policy.md is out of date: run the tests with UPDATE=1");
+}
+
+/// A page with a section for each warning, one sentence a line.
+fn warnings() -> String {
+    let section = |it: &Lint| {
+        let text = format!("{} {}", it.meaning(), it.page()).replace(". ", ".\n");
+        format!("\n## {it}\n\n{text}\n")
+    };
+    let sections: String = Lint::ALL.iter().map(section).collect();
+    format!("{WARNINGS_HEAD}{sections}")
+}
+
+const WARNINGS_HEAD: &str = "\
+# Warnings
+
+A warning says that a policy file can be used, but probably does not do what was meant.
+`tidegate check` prints warnings, and `--strict` makes them errors.
+The server logs them when it starts and at each reload.
+`tidegate explain NAME` shows the same text as this page.
+
+If a warning describes what you want, allow it by name: with `allow: NAME` in the rule, or at the top of the file for all of its rules.
+
+```yaml
+allow: weak-secret
+rules:
+  - { name: everything, unlimited: true }
+  - { name: some-day, limit: 5/s, allow: [unreachable-rule] }
+```
+";
+
+#[test]
+fn the_page_of_warnings_has_all_of_them() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/warnings.md");
+    if env::var_os("UPDATE").is_some() {
+        fs::write(&path, warnings()).unwrap();
+    }
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text == warnings(), "docs/warnings.md is out of date: run the tests with UPDATE=1");
 }
 
 /// Without a rule there would be nothing to read.
