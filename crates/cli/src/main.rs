@@ -11,6 +11,7 @@ mod failure;
 mod json;
 mod keys;
 mod picture;
+mod plain;
 mod quantity;
 mod schema;
 mod serve;

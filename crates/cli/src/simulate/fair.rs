@@ -24,6 +24,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", default_value = "./sharing")]
     out: PathBuf,
 
+    /// Draw the panels beside each other, for a page
+    #[arg(long)]
+    small: bool,
+
     /// Draw no picture
     #[arg(long, conflicts_with = "out")]
     no_picture: bool,
@@ -41,7 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<String, Failure> {
     let pictures = if args.no_picture {
         Vec::new()
     } else {
-        picture::write_svg(&chart::draw_sharing(&sharing), &args.out)?
+        let draw = if args.small { chart::draw_sharing_small } else { chart::draw_sharing };
+        picture::write_svg(&draw(&sharing), &args.out)?
     };
     if args.json {
         let guards: Vec<_> = sharing.guards.iter().map(json).collect();
