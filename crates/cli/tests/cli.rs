@@ -300,7 +300,7 @@ fn a_reader_that_leaves_early_is_no_failure() {
 #[test]
 fn explain_lists_what_there_is() {
     let expected = "\
-The algorithms:
+Algorithms:
 
   token-bucket    Lets a burst through at once, and after it the quota's own pace.
   gcra            The token bucket, kept as a single moment in time.
@@ -311,7 +311,7 @@ The algorithms:
   sliding-log     Remembers every request of the last period: exact over every span.
   concurrency     Limits how much is under way at the same time, not how often it comes.
 
-The warnings of `tidegate check`:
+Warnings of `tidegate check`:
 
   almost-client       An identity has nearly the name `client`, which stays the address.
 ";
@@ -343,4 +343,50 @@ fn explain_tells_of_a_warning_and_how_to_allow_it() {
     let page = text(&output.stdout);
     assert!(page.starts_with("WEAK-SECRET\n\nThe secret of tokens is so short"), "{page}");
     assert!(page.contains("write `allow: weak-secret` in the rule"), "{page}");
+}
+
+#[test]
+fn simulate_shows_the_rules_of_a_policy() {
+    let (mut command, folder) = tidegate("policy");
+    let policy = "\
+tiers: { from: attribute:plan, default: free }
+rules:
+  - { name: api, key: ip, limit: { free: 100/min, pro: unlimited }, burst: { free: 5 } }
+  - { name: uploads, key: ip, unit: kB, limit: 10MB/min, cost: { from: content-length } }
+  - { name: monthly, key: ip, algorithm: fixed-window, limit: 1000/month, allow: needs-response }
+";
+    fs::write(folder.join("policy.yaml"), policy).unwrap();
+    let output = command.args(["simulate", "--policy", "policy.yaml"]).output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for head in [
+        "api, tier free: 100/min, burst 5 (token-bucket)\n",
+        "uploads: 10MB/min (token-bucket; a request costs 10)\n",
+        "monthly: 1000/month (fixed-window)\n",
+    ] {
+        assert!(shown.contains(head), "no `{head}` in\n{shown}");
+    }
+    for shape in ["steady", "boundary-burst", "noisy-tenant"] {
+        assert_eq!(shown.matches(&format!("\n{shape} ")).count(), 3, "{shape} in\n{shown}");
+    }
+    let line = shown.lines().find(|line| line.starts_with("boundary-burst")).unwrap();
+    assert!(line.contains(" 8 of 100 "), "a burst of 5, and what one second earns: {line}");
+    let (mut command, folder) = tidegate("policy-json");
+    fs::write(folder.join("policy.yaml"), policy).unwrap();
+    let output = command.args(["simulate", "--policy", "policy.yaml", "--json"]).output().unwrap();
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["limits"][0]["shapes"].as_array().unwrap().len(), 7);
+}
+
+#[test]
+fn completions_and_manuals_are_printed() {
+    let output = run("completions", &["completions", "bash"]);
+    assert!(text(&output.stdout).contains("complete -F _tidegate"));
+    let output = run("man", &["man", "serve"]);
+    assert!(text(&output.stdout).contains(".TH tidegate-serve 1"), "{}", text(&output.stdout));
+    refuses(
+        &["completions", "tcsh"],
+        "error: invalid value 'tcsh' for '<SHELL>': write one of bash, elvish, fish, powershell, \
+         zsh\n\nFor more information, try '--help'.\n",
+    );
 }

@@ -126,9 +126,9 @@ pub(super) fn warnings(at: Addresses, has_tls: bool, has_guard: bool) -> Vec<Str
             let lacks = match (has_tls, has_guard) {
                 (true, true) => return None,
                 (false, true) => "no TLS: tokens can be read on the way; see --tls-certificate",
-                (true, false) => "no tokens: whoever reaches it may use it; see --token-file",
+                (true, false) => "no tokens: every caller may use it; see --token-file",
                 (false, false) => {
-                    "neither TLS nor tokens: whoever reaches it may use it; see --tls-certificate \
+                    "neither TLS nor tokens: every caller may use it; see --tls-certificate \
                      and --token-file"
                 }
             };

@@ -10,8 +10,8 @@ use tidegate_sim::{chart, sharing};
 use crate::failure::Failure;
 use crate::picture;
 
-/// Show what one noisy tenant does to nine quiet ones: with nothing before the service, with plain
-/// limits, and with a fair queue.
+/// Show what one noisy tenant does to nine quiet ones: without limits, with a limit for each
+/// tenant, and with a fair queue.
 ///
 /// Nothing sleeps, and the same seed gives the same result to the last digit.
 #[derive(Clone, Debug, clap::Args)]

@@ -5,6 +5,9 @@
 mod read;
 mod tables;
 
+#[cfg(test)]
+pub(crate) use self::tables::SUITE;
+
 use std::path::{Path, PathBuf};
 
 use tidegate_core::{Span as Time, Tick};

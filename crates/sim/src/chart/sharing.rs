@@ -76,6 +76,10 @@ pub fn draw_sharing_small(sharing: &Sharing) -> String {
         svg.area(Area { left: EDGE + x, top: 71.0, width: 14.0, height: 12.0 }, fill);
         svg.text(Point { x: EDGE + x + 21.0, y: 82.0 }, text, PROSE);
     }
+    let x = EDGE + 640.0;
+    let line = Stroke { color: color::LEVEL, width: 2.0, dashes: "" };
+    svg.stroke(Path::default().start(Point { x, y: 77.0 }).across(x + 20.0), line);
+    svg.text(Point { x: x + 26.0, y: 82.0 }, "asked for by the quiet", PROSE);
     let width = (WIDTH - EDGE - GAP - GAP * 2.0) / 3.0;
     for (nth, shared) in (0_u8..).zip(&sharing.guards) {
         let left = EDGE + (width + GAP) * f64::from(nth);
