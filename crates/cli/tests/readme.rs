@@ -67,6 +67,10 @@ fn every_shell_line_does_what_it_says() {
     for line in &lines {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
+            ["cargo", "add", "axum", "tokio", ..] => {
+                let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+                assert!(lock.contains("name = \"axum\"") && lock.contains("name = \"tokio\""));
+            }
             ["cargo", "add", ..] => add(line),
             ["cargo", "install", .., package] => assert_eq!(package, env!("CARGO_PKG_NAME")),
             ["docker", "build", "-t", "tidegate", "-f", file, "."] => {

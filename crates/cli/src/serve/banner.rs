@@ -16,6 +16,8 @@ pub(super) struct Ready {
     pub(super) store: &'static str,
     /// The domain of the gRPC door, if its files have one.
     pub(super) domain: Option<String>,
+    /// Whether requests can be checked by a policy.
+    pub(super) has_policy: bool,
     /// What callers have to show.
     pub(super) proofs: Proofs,
     /// The token that the server made for itself.
@@ -72,6 +74,9 @@ impl Ready {
     fn by_http(&self, at: SocketAddr) -> String {
         let scheme = if self.proofs.has_tls { "https" } else { "http" };
         let flags = self.proofs.flags("--cacert", "--cert", "--key", "-H 'x-tidegate-token: ");
+        if !self.has_policy {
+            return format!("  curl {flags}--json '{}' {scheme}://{at}/json\n", self.descriptors());
+        }
         format!(
             "  curl {flags}--json '{{\"path\":\"/search\",\"ip\":\"192.0.2.1\"}}' \
              {scheme}://{at}/v1/check\n"
@@ -90,12 +95,18 @@ impl Ready {
     fn by_grpc(&self, at: SocketAddr) -> String {
         let tls = if self.proofs.has_tls { "" } else { "-plaintext " };
         let flags = self.proofs.flags("-cacert", "-cert", "-key", "-H 'x-tidegate-token: ");
-        let domain = self.domain.as_deref().unwrap_or("demo");
         format!(
-            "  grpcurl {tls}{flags}-d '{{\"domain\":\"{domain}\",\"descriptors\":[{{\"entries\":\
-             [{{\"key\":\"remote_address\",\"value\":\"192.0.2.1\"}}]}}]}}' \\\n    \
-             {at} envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit\n"
+            "  grpcurl {tls}{flags}-d '{}' \\\n    \
+             {at} envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit\n",
+            self.descriptors(),
         )
+    }
+
+    /// A request of Envoy's, as JSON.
+    fn descriptors(&self) -> String {
+        let domain = self.domain.as_deref().unwrap_or("demo");
+        let entry = r#"{"key":"remote_address","value":"192.0.2.1"}"#;
+        format!(r#"{{"domain":"{domain}","descriptors":[{{"entries":[{entry}]}}]}}"#)
     }
 }
 
@@ -157,7 +168,8 @@ mod tests {
         let at = at("127.0.0.1:1");
         let own_token = own_token.map(str::to_owned);
         let decides = "policy sample".to_owned();
-        Ready { at, decides, store: "memory", domain: None, proofs, own_token }.text()
+        Ready { at, decides, store: "memory", domain: None, has_policy: true, proofs, own_token }
+            .text()
     }
 
     #[test]
@@ -178,6 +190,28 @@ mod tests {
         assert!(text.contains(" https://127.0.0.1:1/v1/check\n"), "{text}");
         assert!(text.contains(&format!("-p 2 --tls {both}-a 'TOKEN' TIDEGATE.CHECK")), "{text}");
         assert!(text.contains("  http  127.0.0.1:1, with TLS\n"), "{text}");
+    }
+
+    #[test]
+    fn without_a_policy_none_is_tried() {
+        let domain = Some("edge".to_owned());
+        let (decides, proofs) = ("1 limit in the domain edge".to_owned(), Proofs::default());
+        let at = at("127.0.0.1:1");
+        let text = Ready {
+            at,
+            decides,
+            store: "memory",
+            domain,
+            has_policy: false,
+            proofs,
+            own_token: None,
+        }
+        .text();
+        assert!(
+            text.contains(r#"--json '{"domain":"edge","#) && text.contains(":1/json\n"),
+            "{text}"
+        );
+        assert!(!text.contains("TIDEGATE.CHECK") && !text.contains("/v1/check"), "{text}");
     }
 
     #[test]

@@ -188,7 +188,7 @@ fn ready(args: &Args, at: Addresses, own_token: Option<String>) -> Result<Ready>
     let decides = match (policy, loaded) {
         (Some(policy), Some(loaded)) => format!("{policy}, and {loaded}"),
         (Some(decides), None) => decides,
-        (None, Some(loaded)) => format!("{loaded}; no policy, so that the other doors refuse"),
+        (None, Some(loaded)) => format!("{loaded}; no policy"),
         (None, None) => "policy sample".to_owned(),
     };
     let first = files.and_then(|(_, rules)| rules.domains().first().map(|it| (*it).to_owned()));
@@ -197,6 +197,7 @@ fn ready(args: &Args, at: Addresses, own_token: Option<String>) -> Result<Ready>
         decides,
         store: if args.store == "memory" { "this process" } else { "Redis" },
         domain: first,
+        has_policy: args.policy.is_some() || envoy.is_none(),
         proofs: Proofs {
             has_tls: args.tls_certificate.is_some(),
             wants_certificate: args.tls_clients.is_some(),
