@@ -99,6 +99,18 @@ fn every_shell_line_does_what_it_says() {
 }
 
 #[test]
+fn its_policy_has_no_warning() {
+    let text = fs::read_to_string(root().join("README.md")).expect("the README");
+    let (_, policy) = text.split_once("```yaml\n").expect("a policy");
+    let (policy, _) = policy.split_once("```").expect("its end");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme-policy");
+    fs::create_dir_all(&folder).expect("the tests' own folder");
+    fs::copy(root().join("examples/keys.yaml"), folder.join("keys.yaml")).expect("a copy");
+    fs::write(folder.join("policy.yaml"), policy).expect("the tests' own folder");
+    run(&format!("tidegate check --strict {}", folder.join("policy.yaml").display()));
+}
+
+#[test]
 fn the_readme_is_a_few_screens() {
     let text = fs::read_to_string(root().join("README.md")).expect("the README");
     assert!(text.lines().count() <= 120, "move detail to docs and link it");

@@ -178,7 +178,8 @@ A warning says that a policy file can be used, but probably does not do what was
 The server logs them when it starts and at each reload.
 `tidegate explain NAME` shows the same text as this page.
 
-If a warning describes what you want, allow it by name: with `allow: NAME` in the rule, or at the top of the file for all of its rules.
+If a warning describes what you want, allow it by name: with `allow: NAME` in the rule, or at \
+the top of the file for all of its rules.
 
 ```yaml
 allow: weak-secret
