@@ -4,10 +4,12 @@
 //! each.
 
 use anyhow::{Result, bail};
-use tidegate_config::Lint;
+use tidegate_config::{Lint, did_you_mean};
 use tidegate_core::Kind;
 
-/// What an algorithm does, when to use it and when not; or what a warning is about.
+use crate::plain::plain;
+
+/// Explain an algorithm or a warning.
 ///
 /// Without a name it lists all algorithms and all warnings, one line each.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -27,7 +29,7 @@ enum Topic {
 /// What to print.
 pub(crate) fn run(args: Args) -> String {
     match args.topic {
-        Some(Topic::Algorithm(kind)) => page(kind).to_owned(),
+        Some(Topic::Algorithm(kind)) => plain(page(kind)),
         Some(Topic::Warning(lint)) => about(lint),
         None => list(),
     }
@@ -37,16 +39,23 @@ fn named(name: &str) -> Result<Topic> {
     match (name.parse(), name.parse()) {
         (Ok(kind), _) => Ok(Topic::Algorithm(kind)),
         (_, Ok(lint)) => Ok(Topic::Warning(lint)),
-        _ => bail!("no such algorithm, and no such warning: `tidegate explain` lists them"),
+        _ => {
+            let names = Kind::ALL.iter().map(|kind| kind.name());
+            let names = names.chain(Lint::ALL.iter().map(|lint| lint.name()));
+            match did_you_mean(name, names) {
+                Some(near) => bail!("did you mean `{near}`?"),
+                None => bail!("`tidegate explain` lists all algorithms and warnings"),
+            }
+        }
     }
 }
 
 fn about(lint: Lint) -> String {
     let (meaning, page) = (lint.meaning(), lint.page());
-    format!(
-        "# {lint}\n\n{meaning}\n\n{page}\n\nWhere it is meant so, write `allow: {lint}` in the \
-         rule, or at the top of the file.\n"
-    )
+    plain(&format!(
+        "# {lint}\n\n{meaning}\n\n{page}\n\nIf the warning describes what you want, write \
+         `allow: {lint}` in the rule, or at the top of the file.\n"
+    ))
 }
 
 fn list() -> String {
@@ -55,8 +64,8 @@ fn list() -> String {
     let warning = |lint: &Lint| format!("  {lint:18}  {}\n", lint.meaning());
     let warnings: String = Lint::ALL.iter().map(warning).collect();
     format!(
-        "The algorithms:\n\n{lines}\nThe warnings of `tidegate check`:\n\n{warnings}\nRead one \
-         with `tidegate explain token-bucket`.\n"
+        "Algorithms:\n\n{lines}\nWarnings of `tidegate check`:\n\n{warnings}\nRead one with \
+         `tidegate explain token-bucket`.\n"
     )
 }
 
@@ -98,6 +107,22 @@ mod tests {
             ];
             assert_eq!(heads, expected);
             assert!(summary(kind).ends_with('.') && summary(kind).len() <= 80);
+        }
+    }
+
+    #[test]
+    fn every_page_shows_a_policy_and_no_marks() {
+        for kind in Kind::ALL {
+            let (_, policy) = page(kind).split_once("```yaml\n").unwrap();
+            let (policy, _) = policy.split_once("```").unwrap();
+            let loaded = tidegate_config::Rules::from_text(policy).unwrap();
+            assert_eq!(loaded.report.summary(), "no problems", "{kind}");
+            assert_eq!(loaded.rules.rules()[0].variants()[0].policies()[0].kind(), kind);
+            let shown = plain(page(kind));
+            assert!(shown.contains("\n    rules:\n"), "{shown}");
+            for mark in ["```", "\n#", "](", "tidegate_core"] {
+                assert!(!shown.contains(mark), "{mark} in {shown}");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The `tidegate` command: `serve` is the server, `admin` administers one that runs, `check` looks
 //! at policy files and runs their tests, `keys` gives out API keys, `schema` is for editors,
-//! `simulate` compares algorithms in virtual time, `explain` tells what they are for. Without a
-//! subcommand it serves a sample policy.
+//! `simulate` compares algorithms in virtual time, `explain` tells what they are for, `completions`
+//! and `man` are for shells and readers. Without a subcommand it serves a sample policy.
 
 mod admin;
 mod check;
@@ -11,9 +11,11 @@ mod failure;
 mod json;
 mod keys;
 mod picture;
+mod plain;
 mod quantity;
 mod schema;
 mod serve;
+mod shell;
 mod simulate;
 mod table;
 mod variables;
@@ -55,6 +57,8 @@ enum Command {
     Schema(schema::Args),
     Simulate(Box<simulate::Args>),
     Explain(explain::Args),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +75,8 @@ fn main() -> ExitCode {
         Some(Command::Schema(args)) => Ok(Done::good(schema::run(args))),
         Some(Command::Simulate(args)) => simulate::run(&args).map(Done::good),
         Some(Command::Explain(args)) => Ok(Done::good(explain::run(args))),
+        Some(Command::Completions(args)) => Ok(Done::good(shell::completions(args))),
+        Some(Command::Man(args)) => shell::man(&args).map(Done::good),
     };
     done.and_then(Done::show).unwrap_or_else(Failure::report)
 }

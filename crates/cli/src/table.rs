@@ -8,10 +8,39 @@ use tidegate_sim::{Comparison, Report};
 pub(crate) fn table(comparison: &Comparison) -> String {
     let mut rows = vec![head(comparison)];
     rows.extend(comparison.reports.iter().map(|report| row(comparison, report)));
+    aligned(&rows)
+}
+
+/// The same of one limit under several kinds of traffic: one row for each.
+pub(crate) fn by_shape(comparisons: &[Comparison]) -> String {
+    let Some(longest) = comparisons.iter().max_by_key(|it| it.lanes.len()) else {
+        return String::new();
+    };
+    let mut rows = vec![head(longest)];
+    let columns = rows[0].len();
+    for comparison in comparisons {
+        for report in &comparison.reports {
+            let mut row = row(comparison, report);
+            comparison.scenario.shape.name().clone_into(&mut row[0]);
+            row.resize(columns, String::new());
+            rows.push(row);
+        }
+    }
+    "traffic".clone_into(&mut rows[0][0]);
+    for row in &mut rows {
+        row.remove(MEMORY);
+    }
+    aligned(&rows)
+}
+
+/// Where a row says how much memory a key takes.
+const MEMORY: usize = 7;
+
+fn aligned(rows: &[Vec<String>]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..rows[0].len()).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
-    for row in &rows {
+    for row in rows {
         text += line(row, &widths).trim_end();
         text.push('\n');
     }

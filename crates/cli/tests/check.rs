@@ -13,6 +13,13 @@ rules:
   - { name: logins, match: { path: /login }, limit: 5/min, counts_when: { status: 401 } }
 ";
 
+const ENVOY: &str = "\
+domain: edge
+descriptors:
+  - key: remote_address
+    rate_limit: { unit: minute, requests_per_unit: 100 }
+";
+
 /// A folder with these files.
 fn folder(files: &[(&str, &str)]) -> PathBuf {
     static NTH: AtomicUsize = AtomicUsize::new(0);
@@ -232,15 +239,16 @@ address   203.0.113.7, by x-forwarded-for past 10.0.0.1
 client    api-key = ada
 tier      free
 
-rule               cost  limit            algorithm           key
+rule               cost  limit                    algorithm           key
 health             is not for it: it wants path like /healthz, but there is /search/books
-ceiling               1  20,000 in 1 min  gcra                ip = 203.0.113.7
-per-client            1  50 in 30 s       token-bucket, free  api-key = ada
-search                1  100 in 1 min     sliding-window      api-key = ada + path = /search/books
+ceiling               1  20000/min                gcra                ip = 203.0.113.7
+per-client            1  100/min, burst 50        token-bucket, free  api-key = ada
+search                1  100/min                  sliding-window      api-key = ada + \
+                  path = /search/books
 failed-logins      is not for it: it wants method `post`, but there is GET
-daily                 1  5,000 in 1 d     fixed-window        api-key = ada
-everyone              1  10,000 in 1 s    gcra                everybody together
-stricter-some-day     1  20 in 1 s        gcra                api-key = ada (in shadow)
+daily                 1  5000/day, Europe/Berlin  fixed-window        api-key = ada
+everyone              1  10000/s                  gcra                everybody together
+stricter-some-day     1  20/s                     gcra                api-key = ada (in shadow)
 
 verdict   allow, if nothing has been used
 headers   ratelimit-policy: \"per-client\";q=50;w=30, \"search\";q=100;w=60, \
@@ -276,14 +284,14 @@ rules:
         "address   192.0.2.1; x-forwarded-for says nothing that is trusted\n",
         "bad       is not for it: it wants any header:x-bot, but there is none\n",
         "users     is skipped: the request has no user\n",
-        "big          5  2 in 1 s  token-bucket  everybody together\n",
+        "big          5  2/s    token-bucket  everybody together\n",
         "verdict   never, with status 429, if nothing has been used\n",
     ];
     for line in lines {
         assert!(shown.contains(line), "{line}{shown}");
     }
     let shown = run(&["--attribute", "user=ada"]);
-    let line = "users        1* 1 in 1 s  token-bucket  user = ada\n";
+    let line = "users        1* 1/s    token-bucket  user = ada\n";
     assert!(shown.contains(line) && shown.contains("* until the response says"), "{shown}");
     let shown = run(&["--header", "x-bot: yes"]);
     let lines = ["bad       refuses it\n", "verdict   block, with status 403\n", "body      {"];
@@ -301,6 +309,7 @@ fn a_request_can_be_explained_in_json() {
     assert_eq!(found["headers"]["x-ratelimit-remaining"], "1");
     let wanted = r#"{"name":"per-client","does":"counts","cost":1,"limit":2,"window_us":1000000,"#;
     assert!(found["rules"][0].to_string().starts_with(wanted), "{found}");
+    assert_eq!(found["rules"][0]["quota"], "2/s");
     assert_eq!(found["rules"][1]["does"], "is-not-for-it");
 }
 
@@ -421,4 +430,47 @@ fn the_schemas_in_the_docs_are_those_of_the_code() {
         let renew = format!("renew it: cargo run -p tidegate-cli -- {} > {path}", args.join(" "));
         assert!(kept == text(&printed), "{path} differs from the code; {renew}");
     }
+}
+
+#[test]
+fn files_of_envoy_are_checked_and_known() {
+    let files = [("config/edge.yaml", ENVOY)];
+    let out = "config: 1 limit in the domain edge, no problems\n";
+    check(&files, &["check", "--envoy-config", "config"], 0, out, "");
+    let err = "error: `config` is configuration of envoyproxy/ratelimit\n  check it with \
+               `tidegate check --envoy-config config`, and serve it with `tidegate serve \
+               --envoy-config config`\n";
+    check(&files, &["check", "config"], 1, "", err);
+    let wrong = [("config/edge.yaml", &*ENVOY.replace("minute", "minuet"))];
+    let output = run(&folder(&wrong), &["check", "--envoy-config", "config"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("there is no unit `minuet`"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+    let lines = json(&files, &["check", "--json", "--envoy-config", "config"]);
+    assert_eq!(lines[0]["domains"], serde_json::json!(["edge"]));
+}
+
+#[test]
+fn a_limit_is_shown_as_it_is_written() {
+    let policy = "\
+rules:
+  - { name: api, limit: 100/min, burst: 5 }
+  - { name: monthly, algorithm: fixed-window, limit: 100k/month, time_zone: America/New_York }
+  - { name: bursty, limit: 10/s, credits: { for: 30s, rate: 10x } }
+  - { name: slots, algorithm: concurrency, limit: 20 in flight }
+";
+    let args = ["check", "policy.yaml", "--request", "/"];
+    let output = run(&folder(&[("policy.yaml", policy)]), &args);
+    let shown = text(&output.stdout);
+    let wanted = [
+        "100/min, burst 5",
+        "100k/month, America/New_York",
+        "10/s, saves up to 310",
+        "100 per second, burst 10",
+        "20 in flight",
+    ];
+    for limit in wanted {
+        assert!(shown.contains(limit), "no `{limit}` in\n{shown}");
+    }
+    assert!(!shown.contains("30 d"), "{shown}");
 }

@@ -300,7 +300,7 @@ fn a_reader_that_leaves_early_is_no_failure() {
 #[test]
 fn explain_lists_what_there_is() {
     let expected = "\
-The algorithms:
+Algorithms:
 
   token-bucket    Lets a burst through at once, and after it the quota's own pace.
   gcra            The token bucket, kept as a single moment in time.
@@ -311,7 +311,7 @@ The algorithms:
   sliding-log     Remembers every request of the last period: exact over every span.
   concurrency     Limits how much is under way at the same time, not how often it comes.
 
-The warnings of `tidegate check`:
+Warnings of `tidegate check`:
 
   almost-client       An identity has nearly the name `client`, which stays the address.
 ";
@@ -320,14 +320,20 @@ The warnings of `tidegate check`:
 }
 
 #[test]
-fn explain_prints_the_page_of_the_documentation() {
+fn explain_prints_the_page_for_a_terminal() {
     let output = run("page", &["explain", "fixed-window"]);
-    let page = include_str!("../../../docs/algorithms/fixed-window.md");
-    assert_eq!(text(&output.stdout), page);
+    let page = text(&output.stdout);
+    assert!(page.starts_with("FIXED-WINDOW\n\nCounts per window of the clock"), "{page}");
+    assert!(page.contains("    rules:\n      - { name: per-client, key: ip, algorithm: fixed-"));
     refuses(
         &["explain", "magic"],
-        "error: invalid value 'magic' for '[NAME]': no such algorithm, and no such warning: \
-         `tidegate explain` lists them\n\nFor more information, try '--help'.\n",
+        "error: invalid value 'magic' for '[NAME]': `tidegate explain` lists all algorithms and \
+         warnings\n\nFor more information, try '--help'.\n",
+    );
+    refuses(
+        &["explain", "token_buckets"],
+        "error: invalid value 'token_buckets' for '[NAME]': did you mean `token-bucket`?\n\n\
+         For more information, try '--help'.\n",
     );
 }
 
@@ -335,6 +341,52 @@ fn explain_prints_the_page_of_the_documentation() {
 fn explain_tells_of_a_warning_and_how_to_allow_it() {
     let output = run("warning", &["explain", "weak-secret"]);
     let page = text(&output.stdout);
-    assert!(page.starts_with("# weak-secret\n\nThe secret of tokens is so short"), "{page}");
+    assert!(page.starts_with("WEAK-SECRET\n\nThe secret of tokens is so short"), "{page}");
     assert!(page.contains("write `allow: weak-secret` in the rule"), "{page}");
+}
+
+#[test]
+fn simulate_shows_the_rules_of_a_policy() {
+    let (mut command, folder) = tidegate("policy");
+    let policy = "\
+tiers: { from: attribute:plan, default: free }
+rules:
+  - { name: api, key: ip, limit: { free: 100/min, pro: unlimited }, burst: { free: 5 } }
+  - { name: uploads, key: ip, unit: kB, limit: 10MB/min, cost: { from: content-length } }
+  - { name: monthly, key: ip, algorithm: fixed-window, limit: 1000/month, allow: needs-response }
+";
+    fs::write(folder.join("policy.yaml"), policy).unwrap();
+    let output = command.args(["simulate", "--policy", "policy.yaml"]).output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for head in [
+        "api, tier free: 100/min, burst 5 (token-bucket)\n",
+        "uploads: 10MB/min (token-bucket; a request costs 10)\n",
+        "monthly: 1000/month (fixed-window)\n",
+    ] {
+        assert!(shown.contains(head), "no `{head}` in\n{shown}");
+    }
+    for shape in ["steady", "boundary-burst", "noisy-tenant"] {
+        assert_eq!(shown.matches(&format!("\n{shape} ")).count(), 3, "{shape} in\n{shown}");
+    }
+    let line = shown.lines().find(|line| line.starts_with("boundary-burst")).unwrap();
+    assert!(line.contains(" 8 of 100 "), "a burst of 5, and what one second earns: {line}");
+    let (mut command, folder) = tidegate("policy-json");
+    fs::write(folder.join("policy.yaml"), policy).unwrap();
+    let output = command.args(["simulate", "--policy", "policy.yaml", "--json"]).output().unwrap();
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["limits"][0]["shapes"].as_array().unwrap().len(), 7);
+}
+
+#[test]
+fn completions_and_manuals_are_printed() {
+    let output = run("completions", &["completions", "bash"]);
+    assert!(text(&output.stdout).contains("complete -F _tidegate"));
+    let output = run("man", &["man", "serve"]);
+    assert!(text(&output.stdout).contains(".TH tidegate-serve 1"), "{}", text(&output.stdout));
+    refuses(
+        &["completions", "tcsh"],
+        "error: invalid value 'tcsh' for '<SHELL>': write one of bash, elvish, fish, powershell, \
+         zsh\n\nFor more information, try '--help'.\n",
+    );
 }

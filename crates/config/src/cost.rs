@@ -66,6 +66,17 @@ impl Cost {
         }
     }
 
+    /// How much some requests cost whatever they say: those that say the least, or nothing.
+    pub(crate) fn always(&self) -> u32 {
+        match self {
+            Cost::Cells(cells) => *cells,
+            Cost::From(measure) => match measure.otherwise {
+                Otherwise::Cells(cells) => cells.max(measure.min),
+                Otherwise::Largest | Otherwise::Refuse => measure.min,
+            },
+        }
+    }
+
     /// What to take when the request comes.
     pub(crate) fn at_request(&self, facts: &Facts<'_, '_>) -> Price {
         let measure = match self {

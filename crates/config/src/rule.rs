@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::adapt::Share;
-use tidegate_core::{Kind, Policy, Span, Tick, WithoutStore};
+use tidegate_core::{Kind, Policy, Quota, Span, Tick, WithoutStore};
 
 use crate::attribute::Attribute;
 use crate::cost::Cost;
@@ -98,6 +98,8 @@ pub struct Variant {
     /// Tells it from the rule's others: nothing, a tier, or a key.
     pub(crate) id: Box<str>,
     pub(crate) quota: Quotas,
+    /// The limit as the file says it, such as `100/min, burst 5`.
+    pub(crate) written: Box<str>,
 }
 
 /// What a variant allows.
@@ -115,6 +117,8 @@ pub struct Timed {
     /// Tells it from the variant's others: nothing, or `peak`.
     pub(crate) part: &'static str,
     pub(crate) policy: When,
+    /// What the policy was made of; of a calendar's, with about the length of its windows.
+    pub(crate) quota: Quota,
     /// The time in which the limit comes back in full, as clients are told.
     pub(crate) window: Span,
 }
@@ -241,6 +245,11 @@ impl Variant {
         &self.id
     }
 
+    /// The limit as the file says it, such as `100/min, burst 5`.
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
     /// Whether it gives less than another, of one rule.
     pub(crate) fn is_tighter_than(&self, other: &Variant) -> bool {
         match (&self.quota, &other.quota) {
@@ -314,11 +323,17 @@ impl Timed {
     }
 
     /// The most cells that it ever lets pass at once.
-    fn most_at_once(&self) -> u32 {
+    pub(crate) fn most_at_once(&self) -> u32 {
         match &self.policy {
             When::Always(policy) => policy.limit(),
             When::Calendar { limit, .. } => *limit,
         }
+    }
+
+    /// What the policy was made of. A calendar's windows differ in length: of these, about as long
+    /// as they are.
+    pub fn quota(&self) -> Quota {
+        self.quota
     }
 
     /// The time in which the limit comes back in full.

@@ -24,6 +24,15 @@
 //! `for_axum` (feature `axum`) leaves axum its own bodies; for everything else,
 //! `TidegateLayer::new(gate)` is all.
 //!
+//! With Redis or Valkey, all nodes of a fleet share their limits (feature `redis`):
+//!
+//! ```ignore
+//! let store = RedisStore::builder("redis://127.0.0.1:6379".parse()?).connect().await?;
+//! let gate = Gate::builder().file("policy.yaml").fleet(Fleet::new(store)).open()?;
+//! ```
+//!
+//! The example `fleet` is a whole program.
+//!
 //! Clones of a layer, and of every service that it makes, decide by the same gate: it does not
 //! matter how often a framework clones them.
 //!

@@ -15,6 +15,7 @@ examples! {
     api_key_or_ip: "../examples/api_key_or_ip.rs";
     export_costs: "../examples/export_costs.rs";
     failed_logins: "../examples/failed_logins.rs";
+    fleet: "../examples/fleet.rs";
     handler_charges: "../examples/handler_charges.rs";
     logged_out: "../examples/logged_out.rs";
     newcomers: "../examples/newcomers.rs";
@@ -219,4 +220,23 @@ fn a_backend_is_shared_by_whoever_asks() {
     for name in ["ada", "bob"] {
         assert_eq!(server.ask_with("GET /search", &key(name)).status(), 200);
     }
+}
+
+#[test]
+fn nodes_of_a_fleet_share_one_limit() {
+    let redis = tidegate_testbed::Server::start().unwrap();
+    let url = redis.url();
+    let node = || {
+        let url = url.clone();
+        Server::new(async move |listener| {
+            let app = fleet::app(fleet::gate(&url).await.unwrap());
+            axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await
+        })
+    };
+    let (here, there) = (node(), node());
+    for (nth, server) in [&here, &there, &here, &there, &here].into_iter().enumerate() {
+        assert_eq!(server.ask("GET /").status(), 200, "request {nth}");
+    }
+    assert_eq!(there.ask("GET /").status(), 429);
+    assert_eq!(here.ask("GET /").status(), 429);
 }

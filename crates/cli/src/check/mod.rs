@@ -1,6 +1,7 @@
 //! `tidegate check`: what is wrong with a policy, what it does with a request, whether its tests
 //! hold.
 
+mod envoy;
 mod policy;
 mod request;
 mod says;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use tidegate_core::Tick;
 
+pub(crate) use self::envoy::contents as envoy_contents;
 use self::says::Says;
 pub(crate) use self::typed::{Named, attribute};
 use crate::done::Done;
@@ -26,6 +28,8 @@ Examples:
       which rules are for this request, whom they count, and what it would be told
   tidegate check policy.yaml --tests policy.tests.yaml
       whether the policy does what its tests say, in virtual time
+  tidegate check --envoy-config /etc/ratelimit/config
+      what is wrong with files of envoyproxy/ratelimit
 
 A file of tests is read from top to bottom:
   tests:
@@ -46,10 +50,10 @@ It exits with 0 if all is well, with 1 if something is wrong, and with 2 if it w
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Policy files, or folders of them
-    #[arg(value_name = "POLICY", required_unless_present = "tests")]
+    #[arg(value_name = "POLICY", required_unless_present_any = ["tests", "envoy_config"])]
     policies: Vec<PathBuf>,
 
-    /// Tell what the policy does with this request, such as 'GET /search?q=x'
+    /// Show what the policy does with this request, such as 'GET /search?q=x'
     #[arg(long, value_name = "LINE", value_parser = typed::line, conflicts_with = "tests")]
     request: Option<String>,
 
@@ -78,7 +82,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     tests: Vec<PathBuf>,
 
-    /// Take warnings for errors
+    /// Check a file of envoyproxy/ratelimit, or a folder of them
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["tests", "request"])]
+    envoy_config: Option<PathBuf>,
+
+    /// Exit with 1 also if there are only warnings
     #[arg(long)]
     strict: bool,
 
@@ -90,7 +98,11 @@ pub(crate) struct Args {
 /// Looks at what was asked for, and says what there is to say.
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let mut says = Says::new(args.json, args.strict);
+    if let Some(path) = &args.envoy_config {
+        envoy::check(path, &mut says);
+    }
     let one = match &args.policies[..] {
+        [] if args.envoy_config.is_some() => return Ok(says.done()),
         [] => None,
         [one] => Some(&**one),
         _ if args.request.is_some() || !args.tests.is_empty() => {

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use serde_json::json;
-use tidegate_config::{Loaded, Report, Rules, policy_files};
+use tidegate_config::{LoadError, Loaded, Report, Rules, policy_files};
 
+use super::envoy;
 use super::says::Says;
 
 /// Says what is wrong with the policy at `path`, and that it was looked at.
@@ -28,6 +29,16 @@ pub(super) fn load(path: &Path, says: &mut Says) -> Option<Loaded> {
         Ok(loaded) => {
             says.report(&loaded.report);
             Some(loaded)
+        }
+        Err(LoadError::Wrong(_)) if envoy::is_meant(path) => {
+            let shown = path.display();
+            let message = format!("`{shown}` is configuration of envoyproxy/ratelimit");
+            let help = format!(
+                "check it with `tidegate check --envoy-config {shown}`, and serve it with \
+                 `tidegate serve --envoy-config {shown}`"
+            );
+            says.error(path, &message, &help);
+            None
         }
         Err(error) => {
             if let Some(report) = says.load_error(path, &error) {

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tidegate_config::Sharing;
 use tidegate_config::{Does, Explained, Facts, Planned, Request as _, Rules, Sample};
-use tidegate_config::{Sharing, Unit};
 use tidegate_core::fair::Class;
-use tidegate_core::{Kind, Span, Tick};
+use tidegate_core::{Kind, Quota, Span, Tick};
 use tidegate_gate::{Admission, Gate};
 use tidegate_store::{Clock as _, ManualClock, SystemClock};
 
@@ -55,11 +55,22 @@ pub(super) struct Counts {
     pub(super) cost: u32,
     pub(super) limit: u32,
     pub(super) window: Span,
-    pub(super) unit: Unit,
+    /// The limit as the file says it.
+    pub(super) written: String,
+    pub(super) part: Part,
     pub(super) kind: Kind,
     /// A tier, or a key of its own.
     pub(super) variant: String,
     pub(super) key: Vec<String>,
+}
+
+/// What of a rule a limit is: a rule with `credits` has two.
+pub(super) enum Part {
+    Whole,
+    /// The one that holds what is saved up.
+    Saved,
+    /// The one that bounds how fast that may go.
+    Peak(Quota),
 }
 
 /// Tells what the policy at `path` does with a request.
@@ -191,7 +202,12 @@ fn counts(rules: &Rules, planned: &Planned<'_>, now: Tick) -> Vec<Row> {
             cost: planned.cost,
             limit: timed.policy(now).limit(),
             window: timed.window(),
-            unit: planned.rule.unit().clone(),
+            written: variant.written().to_owned(),
+            part: match (timed.part(), variant.policies().len()) {
+                ("", 1) => Part::Whole,
+                ("", _) => Part::Saved,
+                _ => Part::Peak(timed.quota()),
+            },
             kind: timed.kind(),
             variant: variant.id().trim_start_matches('=').to_owned(),
             key: planned.key.iter().map(|part| rules.shown(part)).collect(),

@@ -77,6 +77,22 @@ impl Says {
         }
     }
 
+    /// Adds an error that is about all of the files at `path`.
+    pub(super) fn error(&mut self, path: &Path, message: &str, help: &str) {
+        self.bad();
+        let file = path.display().to_string();
+        self.value(&json!({
+            "type": "finding",
+            "level": "error",
+            "file": file,
+            "message": message,
+            "help": help,
+        }));
+        if !self.json {
+            let _ = writeln!(self.done.err, "error: {message}\n  {help}");
+        }
+    }
+
     /// Adds why a file at `path` could not be used; `None` if there is no report about it.
     pub(super) fn load_error<'e>(
         &mut self,

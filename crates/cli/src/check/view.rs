@@ -3,12 +3,11 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use tidegate_config::Unit;
 use tidegate_core::Verdict;
 use tidegate_gate::{Admission, Reason};
-use tidegate_sim::chart::words::{grouped, spaced};
+use tidegate_sim::chart::words::{grouped, period, spaced};
 
-use super::request::{Counts, Row, Seen, Shared};
+use super::request::{Counts, Part, Row, Seen, Shared};
 
 const NOTE: &str = "* until the response says otherwise\n";
 
@@ -91,13 +90,14 @@ fn cells(counts: &Counts) -> [String; 5] {
     // The mark stands beside the column of numbers.
     let cost =
         if counts.is_open { format!("{}*", counts.cost) } else { format!("{} ", counts.cost) };
-    let limit = grouped(counts.limit.into());
-    let window = spaced(counts.window);
-    let limit = match &counts.unit {
-        Unit::InFlight => format!("{limit} in flight"),
-        Unit::Bytes(word) => format!("{limit} {word} in {window}"),
-        Unit::Named(word) => format!("{limit} {word} in {window}"),
-        Unit::Requests => format!("{limit} in {window}"),
+    let limit = match counts.part {
+        // Of what is saved up, and of how fast it may go, the file says only what they are made of.
+        Part::Whole => counts.written.clone(),
+        Part::Saved => format!("{}, saves up to {}", counts.written, grouped(counts.limit.into())),
+        Part::Peak(quota) => {
+            let (cells, burst) = (grouped(quota.cells().into()), grouped(counts.limit.into()));
+            format!("{cells} per {}, burst {burst}", period(quota.per()))
+        }
     };
     let mut algorithm = counts.kind.name().to_owned();
     if !counts.variant.is_empty() {
@@ -181,6 +181,7 @@ fn row(row: &Row) -> Value {
             "cost": counts.cost,
             "limit": counts.limit,
             "window_us": counts.window.get(),
+            "quota": counts.written,
             "algorithm": counts.kind.name(),
             "variant": counts.variant,
             "key": counts.key,

@@ -25,7 +25,7 @@ Examples:
       for tests: time stands still until POST /v1/clock moves it
 
 Every flag is also an environment variable (--snapshot-every is TIDEGATE_SNAPSHOT_EVERY), and a key
-of the file that --config names (snapshot-every = \"10s\", in TOML).
+of the file that --config names (snapshot-every = \"10s\", in TOML; a flag alone is true or false).
 It stops on SIGTERM and SIGINT, and reads the policy again on SIGHUP.";
 
 /// Serve decisions over HTTP, Envoy's rate limit service and the Redis protocol.
@@ -64,27 +64,27 @@ pub(crate) struct Args {
     #[arg(hide_env_values = true)]
     pub(super) store: String,
 
-    /// A file with that URL, for those who keep its password out of the list of processes
+    /// A file with that URL, so that its password is not in the list of processes
     #[arg(long, value_name = "FILE", env = "TIDEGATE_STORE_FILE")]
     pub(super) store_file: Option<PathBuf>,
 
-    /// What is counted in Redis is kept under `tg:NAME:`, apart from what others count there; the
-    /// policy's `name` unless said
+    /// Keys in Redis begin with `tg:NAME:`, so that applications on one Redis count apart [default:
+    /// the policy's `name`]
     #[arg(long, value_name = "NAME", env = "TIDEGATE_STORE_PREFIX", value_parser = name)]
     pub(super) store_prefix: Option<String>,
 
-    /// A file with a secret, the same on all nodes: who is counted stands in Redis and in snapshots
-    /// only as a hash with it
+    /// A file with a secret, the same on all nodes: keys are stored in Redis and in snapshots only
+    /// as a hash with it
     #[arg(long, value_name = "FILE", env = "TIDEGATE_KEY_SECRET_FILE")]
     pub(super) key_secret_file: Option<PathBuf>,
 
-    /// How long to wait for Redis before a rule does without it
+    /// How long to wait for Redis before a rule decides by its `on_store_error`
     #[arg(long, value_name = "TIME", env = "TIDEGATE_STORE_DEADLINE", default_value = "100ms")]
     #[arg(value_parser = time)]
     pub(super) store_deadline: Duration,
 
-    /// Does not start while nobody answers at --store. Otherwise the server starts, decides as the
-    /// rules' `on_store_error` says, and takes Redis into use when it is there
+    /// Refuse to start while Redis does not answer. Without this the server starts, decides by the
+    /// rules' `on_store_error`, and uses Redis as soon as it answers
     #[arg(long, env = "TIDEGATE_STORE_REQUIRED")]
     pub(super) store_required: bool,
 
@@ -93,23 +93,23 @@ pub(crate) struct Args {
     #[arg(value_parser = keys)]
     pub(super) keys_max: usize,
 
-    /// Where HTTP is spoken, or `off`
+    /// The address for HTTP, or `off`
     #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_HTTP", default_value = "127.0.0.1:8080")]
     pub(super) http: Place,
 
-    /// Where Envoy's rate limit service is, or `off`
+    /// The address for gRPC, Envoy's rate limit service, or `off`
     #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_GRPC", default_value = "127.0.0.1:8081")]
     pub(super) grpc: Place,
 
-    /// Where the Redis protocol is spoken, or `off`
+    /// The address for the Redis protocol, or `off`
     #[arg(long, value_name = "ADDRESS", env = "TIDEGATE_RESP", default_value = "127.0.0.1:6380")]
     pub(super) resp: Place,
 
-    /// Our certificate and those above it, in PEM: TLS at every door
+    /// The server's certificate with its chain, in PEM: TLS at every door
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERTIFICATE", requires = "tls_key")]
     pub(super) tls_certificate: Option<PathBuf>,
 
-    /// The key of our certificate, in PEM
+    /// The key of that certificate, in PEM
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", requires = "tls_certificate")]
     pub(super) tls_key: Option<PathBuf>,
 
@@ -135,15 +135,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE")]
     pub(super) token_file: Option<PathBuf>,
 
-    /// Which clock to go by
+    /// The clock by which the server decides
     #[arg(long, value_name = "CLOCK", env = "TIDEGATE_CLOCK", default_value = "system")]
     pub(super) clock: ClockKind,
 
-    /// Lets `adaptive` limits give way to the pressure of this host: for a service that is on it
+    /// Lower `adaptive` limits while this host is under pressure: for a service on the same host
     #[arg(long, env = "TIDEGATE_PRESSURE")]
     pub(super) pressure: bool,
 
-    /// Where states are saved on stopping, and read on starting
+    /// The file to which states are saved, and from which they are restored at the start
     #[arg(long, value_name = "FILE", env = "TIDEGATE_SNAPSHOT")]
     pub(super) snapshot: Option<PathBuf>,
 
@@ -152,7 +152,7 @@ pub(crate) struct Args {
     #[arg(value_parser = time)]
     pub(super) snapshot_every: Duration,
 
-    /// How long what is under way may take when it is time to stop
+    /// How long requests that are under way may take after the signal to stop
     #[arg(long, value_name = "TIME", env = "TIDEGATE_DRAIN", default_value = "10s")]
     #[arg(value_parser = time)]
     pub(super) drain: Duration,

@@ -11,26 +11,33 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::CommandFactory as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tidegate_config::{EnvoyRules, LoadError};
 use tidegate_gate::{Gate, GateBuilder, KeySecret, OpenError, Pressure};
 use tidegate_redis::{Fleet, RedisStore};
 use tidegate_server::{
-    Ended, Guard, Server, Settings, SnapshotSettings, TlsFiles, Tokens, TraceSettings,
+    Addresses, Ended, Guard, Server, Settings, SnapshotSettings, TlsFiles, Tokens, TraceSettings,
 };
 use tidegate_store::{Clock, ManualClock, MemoryStore, SystemClock};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 
-use self::args::ClockKind;
 pub(crate) use self::args::{Args, time};
+use self::args::{ClockKind, LogForm};
+use self::banner::{Proofs, Ready};
+use crate::check::envoy_contents;
 use crate::failure::Failure;
 use crate::variables::Unread;
 
 /// The policy of a server that was given none.
 const SAMPLE: &str = include_str!("sample.yaml");
+
+/// The policy of a server that was given only Envoy's files, for its other doors: by whose limits
+/// they should decide is not known, and the rule's name says so in the answer.
+const NO_POLICY: &str = "rules: [{ name: no-policy-was-given, block: true }]";
 
 /// Serves until it is told to stop.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -157,12 +164,47 @@ async fn serve(args: &Args, open_files_max: Option<u64>) -> Result<Ended> {
     for warning in banner::warnings(at, args.tls_certificate.is_some(), has_guard) {
         tracing::warn!("{warning}");
     }
-    let policy = args.policy.as_ref().map_or("sample".into(), |path| path.to_string_lossy());
-    let store = if args.store == "memory" { "this process" } else { "Redis" };
-    // Whoever started it may have stopped reading.
-    let text = banner::banner(at, &policy, store, own_token.as_deref());
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let ready = ready(args, at, own_token)?;
+    match args.log {
+        LogForm::Human => {
+            // The reader of the banner may have gone.
+            let _ = std::io::stdout().write_all(ready.text().as_bytes());
+        }
+        LogForm::Json => ready.log(),
+    }
     Ok(server.run(asked_to_stop()?).await?)
+}
+
+/// What is said when the doors are open.
+fn ready(args: &Args, at: Addresses, own_token: Option<String>) -> Result<Ready> {
+    let envoy = args.envoy_config.as_deref();
+    let files = envoy.map(|folder| Ok((folder, EnvoyRules::from_path(folder)?.rules)));
+    let files: Option<(&Path, EnvoyRules)> =
+        files.transpose().map_err(|it: LoadError| anyhow!(it))?;
+    let policy = args.policy.as_ref().map(|path| format!("policy {}", path.display()));
+    let loaded = files
+        .as_ref()
+        .map(|(folder, rules)| format!("{} of {}", envoy_contents(rules), folder.display()));
+    let decides = match (policy, loaded) {
+        (Some(policy), Some(loaded)) => format!("{policy}, and {loaded}"),
+        (Some(decides), None) => decides,
+        (None, Some(loaded)) => format!("{loaded}; no policy"),
+        (None, None) => "policy sample".to_owned(),
+    };
+    let first = files.and_then(|(_, rules)| rules.domains().first().map(|it| (*it).to_owned()));
+    Ok(Ready {
+        at,
+        decides,
+        store: if args.store == "memory" { "this process" } else { "Redis" },
+        domain: first,
+        has_policy: args.policy.is_some() || envoy.is_none(),
+        proofs: Proofs {
+            has_tls: args.tls_certificate.is_some(),
+            wants_certificate: args.tls_clients.is_some(),
+            wants_token: args.token_file.is_some(),
+        },
+        own_token,
+    })
 }
 
 /// Who may do what, and the token that a server has of its own while it is only tried out.
@@ -197,6 +239,7 @@ async fn gate(args: &Args, manual: Option<Arc<ManualClock>>) -> Result<Gate> {
     let builder = || {
         let builder = match &args.policy {
             Some(path) => Gate::builder().file(path),
+            None if args.envoy_config.is_some() => Gate::builder().text(NO_POLICY),
             None => Gate::builder().text(SAMPLE),
         };
         let builder = match &secret {

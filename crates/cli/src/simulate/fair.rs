@@ -10,8 +10,8 @@ use tidegate_sim::{chart, sharing};
 use crate::failure::Failure;
 use crate::picture;
 
-/// Show what one noisy tenant does to nine quiet ones: with nothing before the service, with plain
-/// limits, and with a fair queue.
+/// Show what one noisy tenant does to nine quiet ones: without limits, with a limit for each
+/// tenant, and with a fair queue.
 ///
 /// Nothing sleeps, and the same seed gives the same result to the last digit.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,6 +23,10 @@ pub(crate) struct Args {
     /// Where the picture goes: NAME makes NAME.svg and NAME.png, NAME.svg or NAME.png only that
     #[arg(long, value_name = "PATH", default_value = "./sharing")]
     out: PathBuf,
+
+    /// Draw the panels beside each other, for a page
+    #[arg(long)]
+    small: bool,
 
     /// Draw no picture
     #[arg(long, conflicts_with = "out")]
@@ -41,7 +45,8 @@ pub(crate) fn run(args: &Args) -> Result<String, Failure> {
     let pictures = if args.no_picture {
         Vec::new()
     } else {
-        picture::write_svg(&chart::draw_sharing(&sharing), &args.out)?
+        let draw = if args.small { chart::draw_sharing_small } else { chart::draw_sharing };
+        picture::write_svg(&draw(&sharing), &args.out)?
     };
     if args.json {
         let guards: Vec<_> = sharing.guards.iter().map(json).collect();

@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod fair;
+mod policy;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,9 @@ use crate::{json, picture, quantity, table};
 /// What `simulate` compares unless told otherwise: the ones that differ.
 const DEFAULTS: [Kind; 5] =
     [Kind::FixedWindow, Kind::SlidingWindow, Kind::SlidingLog, Kind::TokenBucket, Kind::LeakyQueue];
+
+/// How many tenants there are, one of which is noisy.
+const TENANTS: u32 = 20;
 
 const EXAMPLES: &str = "\
 Shapes:
@@ -44,6 +48,8 @@ Examples:
       how a small burst tames a token bucket
   tidegate simulate --shape noisy-tenant --tenants 50 --quota 10/s
       what one noisy tenant does to 49 quiet ones
+  tidegate simulate --policy policy.yaml
+      your own rules, each under all seven kinds of traffic
   tidegate simulate adaptive
       a service that loses half its capacity, with no limit and with limits that adapt
   tidegate simulate --json --no-picture
@@ -60,6 +66,12 @@ Examples:
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
+
+    /// Show the rules of this policy, each under all seven kinds of traffic
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["shape", "algorithms", "quota", "burst", "cost", "duration"])]
+    #[arg(conflicts_with_all = ["hold", "out"])]
+    policy: Option<PathBuf>,
 
     /// The traffic pattern: steady, boundary-burst, idle-then-burst, on-off, poisson,
     /// flash-crowd or noisy-tenant
@@ -141,6 +153,7 @@ impl Default for Args {
     fn default() -> Args {
         Args {
             what: None,
+            policy: None,
             shape: Shape::BoundaryBurst,
             algorithms: Chosen(DEFAULTS.into()),
             quota: Quota::per_minute(100),
@@ -163,6 +176,10 @@ pub(crate) fn run(args: &Args) -> Result<String, Failure> {
         Some(What::Adaptive(args)) => return adaptive::run(args),
         Some(What::Fair(args)) => return fair::run(args),
         None => {}
+    }
+    if let Some(path) = &args.policy {
+        let tenants = args.tenants.unwrap_or(TENANTS);
+        return policy::run(path, policy::Traffic { seed: args.seed, tenants }, args.json);
     }
     let policies = args.policies()?;
     let hold = args.hold.unwrap_or(Span::from_micros(args.quota.per().get() / 5));
@@ -201,7 +218,7 @@ impl Args {
             shape: self.shape,
             quota: self.quota,
             cost: self.cost,
-            tenants: self.tenants.unwrap_or(if noisy { 20 } else { 1 }),
+            tenants: self.tenants.unwrap_or(if noisy { TENANTS } else { 1 }),
             duration: self.duration,
             seed: self.seed,
         })

@@ -65,4 +65,23 @@ fn all_that_is_shown_and_warned_of_is_counted() {
     assert!(unknown.is_empty(), "nobody counts {unknown:?}");
     let forgotten: Vec<&String> = counted.difference(&shown).collect();
     assert!(forgotten.is_empty(), "the dashboard does not show {forgotten:?}");
+    let page = include_str!("../../../../docs/operate.md");
+    let (_, table) = page.split_once("<!-- metrics -->").unwrap();
+    let (table, _) = table.split_once("<!-- end -->").unwrap();
+    let told = names_in(table);
+    assert_eq!(told, counted, "docs/operate.md has another list");
+}
+
+#[test]
+fn every_alert_has_a_runbook() {
+    let rules = include_str!("../../../../deploy/prometheus/alerts.yml");
+    let page = include_str!("../../../../docs/operate.md");
+    let headings: Vec<&str> = page.lines().filter(|line| line.starts_with("### ")).collect();
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let alerts: Vec<&str> = alerts.collect();
+    assert!(8 < alerts.len(), "{alerts:?}");
+    for alert in alerts {
+        let name = format!("`{alert}`");
+        assert!(headings.iter().any(|line| line.contains(&name)), "{alert} has no runbook");
+    }
 }

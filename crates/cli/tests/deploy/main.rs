@@ -4,6 +4,7 @@
 
 mod application;
 mod bytes;
+mod container;
 mod dashboard;
 mod errors;
 mod full;

@@ -39,6 +39,13 @@ impl EnvoyRules {
         self.domains.contains_key(domain)
     }
 
+    /// The names of the domains, sorted.
+    pub fn domains(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.domains.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Every limit, in the order of the files.
     pub fn limits(&self) -> &[EnvoyLimit] {
         &self.limits

@@ -27,6 +27,7 @@ impl Reading<'_> {
         if cost.is_by_response() {
             self.note_response("`costs`".to_owned(), node.at);
         }
+        self.costs_at.push(node.at);
         Some((matcher, cost))
     }
 

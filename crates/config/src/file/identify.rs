@@ -265,8 +265,9 @@ impl Reading<'_> {
     }
 
     fn warn_of_trust(&mut self, node: &Node, trusted: &[IpNet]) {
-        if let Some(all) = trusted.iter().find(|network| network.prefix_len() == 0) {
-            let message = format!("`{all}` trusts everybody: each client can be any other");
+        if let Some(all) = trusted.iter().find(|network| is_too_large(network)) {
+            let message =
+                format!("`{all}` is far too large: any client in it can forge its address");
             let problem = self.problems.lint(Lint::TrustsEverybody, node.at, message);
             problem.help("name only the networks of your own proxies");
         }
@@ -310,6 +311,17 @@ fn as_text(node: &Node) -> Option<String> {
     let Value::Text(value) = &node.value else { return None };
     let is_kind = crate::attribute::WITH_NAME.contains(&&**name);
     is_kind.then(|| format!("{name}:{}", crate::problem::shortened(value)))
+}
+
+/// Whether a network is larger than any that belongs to somebody, and not private.
+fn is_too_large(network: &IpNet) -> bool {
+    match network {
+        IpNet::V4(network) => network.prefix_len() < 8,
+        IpNet::V6(network) => {
+            let is_private = network.network().octets()[0] & 0xfe == 0xfc;
+            network.prefix_len() < if is_private { 7 } else { 16 }
+        }
+    }
 }
 
 /// Whether a name under `identify` is one of ours.

@@ -24,19 +24,21 @@ pub(super) static JWT: Table = Table {
     what: "`jwt`",
     about: "How tokens are checked before their claims are believed.",
     fields: table_fields! {
-        "in": TOKEN_PLACE, "Where the token is: `header:authorization` unless said.";
+        "in": TOKEN_PLACE, "Where the token is. Default: `header:authorization`.";
         "secret_env": Takes::Text,
-            "The environment variable that holds the secret of HS256, HS384 and HS512.";
-        "secret_file": Takes::Text, "The file that holds that secret.";
-        "key_file": NAMES, "PEM files with public keys: RSA, EC or Ed25519.";
-        "jwks_file": Takes::Text, "A file with a JSON Web Key Set.";
-        "issuer": NAMES, "Whose tokens are believed.";
-        "audience": NAMES, "For whom tokens have to be.";
-        "leeway": DURATION, "How far clocks may be apart; 30s unless said.";
-        "allow_without_expiry": Takes::Flag, "Whether a token that never expires is believed.";
+            "The environment variable with the secret of HS256, HS384 and HS512. Default: none.";
+        "secret_file": Takes::Text, "The file with that secret. Default: none.";
+        "key_file": NAMES, "PEM files with public keys: RSA, EC or Ed25519. Default: none.";
+        "jwks_file": Takes::Text, "A file with a JSON Web Key Set. Default: none.";
+        "issuer": NAMES,
+            "Whose tokens are believed. Default: everybody's, if the signature is right.";
+        "audience": NAMES, "For whom tokens have to be. Default: for anybody.";
+        "leeway": DURATION, "How far clocks may be apart. Default: `30s`.";
+        "allow_without_expiry": Takes::Flag,
+            "Whether a token that never expires is believed. Default: `false`.";
         "dangerously_trust_unverified": Takes::Flag,
-            "Believes every claim without looking at a signature. Only behind something that has \
-             checked it: otherwise everybody is whoever they say.";
+            "Believes every claim without checking a signature. Only behind something that has \
+             checked it: otherwise a client can claim to be anybody. Default: `false`.";
     },
     required: &[],
 };

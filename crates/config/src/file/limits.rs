@@ -22,11 +22,12 @@ pub(super) struct Measures {
     pub(super) zone: Option<Zone>,
     pub(super) lease: Time,
     pub(super) max_wait: Option<Time>,
-    pub(super) credits: Option<Credits>,
+    /// With how many times the limit they may be spent.
+    pub(super) credits: Option<(Credits, u32)>,
 }
 
 impl Reading<'_> {
-    pub(super) fn read_credits(&mut self, node: &Node, kind: Kind) -> Option<Credits> {
+    pub(super) fn read_credits(&mut self, node: &Node, kind: Kind) -> Option<(Credits, u32)> {
         let fields = Fields::of(node, &CREDITS, &mut self.problems)?;
         if !matches!(kind, Kind::TokenBucket | Kind::Gcra | Kind::LeakyBucket) {
             let problem = self.problems.error(node.at, format!("`{kind}` saves no credits"));
@@ -38,7 +39,7 @@ impl Reading<'_> {
         let rate = fields.required("rate", &mut self.problems)?;
         let text = rate.scalar("rate", &mut self.problems)?;
         match quantity::factor(&text) {
-            Ok(factor) => Some(Credits::new(saved_for, factor)),
+            Ok(factor) => Some((Credits::new(saved_for, factor), factor)),
             Err(misread) => {
                 self.misread(rate.at, misread);
                 None
@@ -62,7 +63,14 @@ impl Reading<'_> {
         let limit = match quantity::limit(&text) {
             Ok(limit) => limit,
             Err(misread) => {
-                self.misread(node.at, misread);
+                let is_number = quantity::count(&text).is_ok();
+                if is_number && measures.kind == Kind::Concurrency {
+                    let problem =
+                        self.problems.error(node.at, "`concurrency` limits what is in flight");
+                    problem.help(format!("write `{text} in flight`"));
+                } else {
+                    self.misread(node.at, misread);
+                }
                 return None;
             }
         };
@@ -125,9 +133,9 @@ impl Reading<'_> {
             self.problems.error(at, message).help("use `algorithm: concurrency`");
             return None;
         }
-        let quota = Quota::in_flight(cells, measures.lease);
-        let policy = self.policy(at, Kind::Concurrency, quota)?;
-        Some(judged(Timed { part: "", policy: When::Always(policy), window: measures.lease }))
+        let (quota, window) = (Quota::in_flight(cells, measures.lease), measures.lease);
+        let policy = When::Always(self.policy(at, Kind::Concurrency, quota)?);
+        Some(judged(Timed { part: "", policy, quota, window }))
     }
 
     fn rate(
@@ -140,7 +148,7 @@ impl Reading<'_> {
     ) -> Option<Quotas> {
         if measures.kind == Kind::Concurrency {
             let problem = self.problems.error(at, "concurrency has no period");
-            problem.help("write `20 in flight`");
+            problem.help(format!("write `{} in flight`", amount.cells));
             return None;
         }
         let cells = self.amount(at, amount, measures)?;
@@ -164,7 +172,7 @@ impl Reading<'_> {
             return self.with_credits(at, quota, credits, measures.kind);
         }
         let policy = self.policy(at, measures.kind, quota)?;
-        Some(judged(timed("", policy, span)))
+        Some(judged(timed("", policy, quota)))
     }
 
     /// Cells of an amount in the rule's unit.
@@ -211,7 +219,8 @@ impl Reading<'_> {
             return None;
         };
         let policy = When::Calendar { limit, unit, zone };
-        Some(judged(Timed { part: "", policy, window: unit.about() }))
+        let window = unit.about();
+        Some(judged(Timed { part: "", policy, quota: Quota::new(limit, window), window }))
     }
 
     /// Two buckets that judge together: one saves unused quota, the other says how fast it may go.
@@ -219,7 +228,7 @@ impl Reading<'_> {
         &mut self,
         at: Span,
         quota: Quota,
-        credits: Credits,
+        (credits, factor): (Credits, u32),
         kind: Kind,
     ) -> Option<Quotas> {
         let base = self.policy(at, kind, quota)?;
@@ -229,8 +238,8 @@ impl Reading<'_> {
             return None;
         };
         Some(Quotas::Judged(smallvec![
-            timed("", saves, quota.per()),
-            timed("peak", bounds, quota.per())
+            timed("", saves, quota),
+            timed("peak", bounds, Quota::new(quota.cells().saturating_mul(factor), quota.per()))
         ]))
     }
 
@@ -253,12 +262,34 @@ fn waits_at_most(quota: Quota, wait: Time) -> Quota {
     quota.burst(quota.burst_asked().map_or(held, |burst| burst.min(held)))
 }
 
+/// A limit as the file says it, with what belongs to it.
+pub(super) fn written(limit: &Node, burst: Option<&Node>, measures: &Measures) -> Box<str> {
+    let mut text = typed(limit);
+    if text == "unlimited" || text == "block" {
+        return text.into();
+    }
+    if let Some(burst) = burst {
+        text += &format!(", burst {}", typed(burst));
+    }
+    if let Some(zone) = &measures.zone {
+        text += &format!(", {}", zone.name());
+    }
+    text.into()
+}
+
+fn typed(node: &Node) -> String {
+    match &node.value {
+        Value::Integer(number) => number.to_string(),
+        _ => node.plain_text().trim().to_owned(),
+    }
+}
+
 fn judged(one: Timed) -> Quotas {
     Quotas::Judged(SmallVec::from_iter([one]))
 }
 
 /// A policy with the window that clients are told: for a bucket, the time in which it fills.
-fn timed(part: &'static str, policy: Policy, per: Time) -> Timed {
-    let window = policy.grains().map_or(per, crate::scale::fills);
-    Timed { part, policy: When::Always(policy), window }
+fn timed(part: &'static str, policy: Policy, quota: Quota) -> Timed {
+    let window = policy.grains().map_or(quota.per(), crate::scale::fills);
+    Timed { part, policy: When::Always(policy), quota, window }
 }

@@ -7,12 +7,15 @@ use super::tables::MATCH;
 use crate::attribute::Attribute;
 use crate::facts::plain_host;
 use crate::glob::Glob;
+use crate::lint::Lint;
 use crate::matcher::{All, Condition, Matcher};
 use crate::misread::quoted;
 use crate::path::Pattern;
+use crate::problem::Span;
 use crate::read::Fields;
 use crate::repeated::{has_scheme, plain_cookie, plain_scheme, title};
 use crate::source::{Entry, Node, Value};
+use crate::suggest::did_you_mean;
 
 impl Reading<'_> {
     /// One match or a list of them; without one, every request.
@@ -127,10 +130,29 @@ impl Reading<'_> {
                 problem.help("write `\"*\"` for any value, or put it under `not:`");
             }
             let glob = if ignores_case { Glob::ignoring_case(&text) } else { Glob::new(&text) };
+            if attribute == Attribute::Method {
+                self.warn_of_method(&glob, &text, one.at);
+            }
             like.extend(glob_of_scheme(&attribute, &text));
             like.push(glob);
         }
         Condition::Value { attribute, like }
+    }
+
+    /// A method that HTTP does not have is rarely meant.
+    fn warn_of_method(&mut self, glob: &Glob, text: &str, at: Span) {
+        let is_odd = |letter: char| !letter.is_ascii_graphic() || ",|/:?#@".contains(letter);
+        let is_known = METHODS.iter().any(|method| glob.matches(method.as_bytes()));
+        if is_known || text.is_empty() || text.contains(is_odd) {
+            return;
+        }
+        let upper = text.to_ascii_uppercase();
+        let message = format!("{} is no method of HTTP", quoted(text));
+        let problem = self.problems.lint(Lint::UnknownMethod, at, message);
+        match did_you_mean(&upper, METHODS.into_iter()) {
+            Some(near) => problem.help(format!("did you mean `{near}`?")),
+            None => problem.help("write one such as `GET`, or allow it if your clients send it"),
+        }
     }
 
     /// A method or a host that no request has is a mistake.
@@ -150,6 +172,52 @@ impl Reading<'_> {
         self.problems.error(node.at, message).help(help);
     }
 }
+
+/// The methods of IANA's registry, those of drafts that are in use, and `PURGE` of caches. Common
+/// ones come first: the first that is near is suggested.
+const METHODS: [&str; 41] = [
+    "GET",
+    "HEAD",
+    "POST",
+    "PUT",
+    "PATCH",
+    "DELETE",
+    "OPTIONS",
+    "TRACE",
+    "CONNECT",
+    "QUERY",
+    "ACL",
+    "BASELINE-CONTROL",
+    "BIND",
+    "CHECKIN",
+    "CHECKOUT",
+    "COPY",
+    "LABEL",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "MOVE",
+    "ORDERPATCH",
+    "PRI",
+    "PROPFIND",
+    "PROPPATCH",
+    "PURGE",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "UNBIND",
+    "UNCHECKOUT",
+    "UNLINK",
+    "UNLOCK",
+    "UPDATE",
+    "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
+];
 
 /// A text to compare with, spelled as values of an attribute are.
 fn plain<'t>(attribute: &Attribute, text: Cow<'t, str>) -> Cow<'t, str> {

@@ -16,7 +16,9 @@ mod share;
 mod short_lease;
 mod tables;
 mod tiers;
+mod unpayable;
 mod unverified;
+mod useless;
 mod ways;
 
 use std::collections::HashMap;
@@ -33,6 +35,7 @@ use crate::read::Fields;
 use crate::route::ByRoute;
 use crate::rules::{FallbackHeader, Headers, Rules};
 use crate::source::Node;
+use crate::suggest::did_you_mean;
 
 pub(crate) use self::tables::FILE;
 
@@ -65,6 +68,8 @@ pub(crate) struct Reading<'o> {
     names: HashMap<Box<str>, Span>,
     /// What needs the response, and does not allow the warning of that.
     needs_response: Vec<Box<str>>,
+    /// Where each entry of `costs` stands.
+    costs_at: Vec<Span>,
 }
 
 /// What rules do that do not say so themselves.
@@ -102,6 +107,7 @@ impl<'o> Reading<'o> {
             defaults: Defaults { without_store: None, nodes: 1 },
             names: HashMap::new(),
             needs_response: Vec::new(),
+            costs_at: Vec::new(),
         }
     }
 
@@ -145,7 +151,8 @@ impl<'o> Reading<'o> {
             problem.help("add one under `rules:`");
         }
         self.warn_of_short_leases(&read, &rules.shares);
-        rules.list = self.in_order(read);
+        self.warn_of_nothing_enforced(&read, &rules.shares);
+        rules.list = self.in_order(read, &rules.costs);
         rules.needs_response = std::mem::take(&mut self.needs_response);
         find_sources(&mut rules.list, &rules.identify);
         self.warn_of_tiers(&rules.identify);
@@ -181,10 +188,20 @@ impl<'o> Reading<'o> {
     fn read_allowed(&mut self, node: Option<&Node>) -> Allowed {
         let mut allowed = Allowed::default();
         for one in node.map_or(&[][..], Node::one_or_more) {
-            let name = one.choice("allow", Lint::NAMES, &mut self.problems);
-            if let Some(Ok(lint)) = name.map(str::parse) {
+            let Some(name) = one.scalar("allow", &mut self.problems) else { continue };
+            if let Ok(lint) = name.parse() {
                 allowed.add(lint);
+                continue;
             }
+            let begins = |lint: &&&str| !name.is_empty() && lint.starts_with(&*name);
+            let near = did_you_mean(&name, Lint::NAMES.iter().copied());
+            let near = near.or_else(|| Lint::NAMES.iter().find(begins).copied());
+            let help = near.map_or_else(
+                || "`tidegate explain` lists their names".to_owned(),
+                |near| format!("did you mean `{near}`?"),
+            );
+            let message = format!("no warning is called {}", quoted(&name));
+            self.problems.error(one.at, message).help(help);
         }
         allowed
     }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use ipnet::IpNet;
 
 use super::Reading;
-use super::limits::Measures;
+use super::limits::{Measures, written};
 use super::rule::is_map;
 use super::tables::OVERRIDE;
 use super::tiers::TIERS_MAX;
@@ -46,7 +46,8 @@ impl Reading<'_> {
                 return None;
             }
             let quota = self.read_quota(limit, burst, measures)?;
-            return Some((vec![Variant { id: "".into(), quota }], Vec::new()));
+            let written = written(limit, burst, measures);
+            return Some((vec![Variant { id: "".into(), quota, written }], Vec::new()));
         }
         let entries = limit.map("limit", &mut self.problems)?;
         if entries.is_empty() {
@@ -68,7 +69,8 @@ impl Reading<'_> {
                 by_tier.resize(tier + 1, usize::MAX);
             }
             by_tier[tier] = variants.len();
-            variants.push(Variant { id: (*entry.name).into(), quota });
+            let written = written(&entry.node, burst, measures);
+            variants.push(Variant { id: (*entry.name).into(), quota, written });
         }
         if let Some(burst) = burst.filter(|burst| is_map(burst)) {
             self.check_tiers_of(burst, entries);
@@ -119,7 +121,8 @@ impl Reading<'_> {
                 let quota = self.read_quota(&entry.node, None, measures);
                 let values = [entry.name.clone()];
                 let Some(quota) = quota else { continue };
-                self.override_one(&mut overrides, (&values, entry.name_at), &ways, variants, quota);
+                let own = (quota, written(&entry.node, None, measures));
+                self.override_one(&mut overrides, (&values, entry.name_at), &ways, variants, own);
             }
             return overrides;
         }
@@ -138,7 +141,8 @@ impl Reading<'_> {
                 .collect();
             let quota = self.read_quota(limit, fields.get("burst"), measures);
             let Some(quota) = quota else { continue };
-            self.override_one(&mut overrides, (&values, named.at), &ways, variants, quota);
+            let own = (quota, written(limit, fields.get("burst"), measures));
+            self.override_one(&mut overrides, (&values, named.at), &ways, variants, own);
         }
         overrides
     }
@@ -149,7 +153,7 @@ impl Reading<'_> {
         (values, at): (&[String], Span),
         ways: &[Way],
         variants: &mut Vec<Variant>,
-        quota: Quotas,
+        (quota, written): (Quotas, Box<str>),
     ) {
         let fitting: Vec<&Way> = ways.iter().filter(|way| way.len() == values.len()).collect();
         if fitting.is_empty() {
@@ -170,7 +174,7 @@ impl Reading<'_> {
                 return;
             }
         }
-        variants.push(Variant { id: id_of(values).into(), quota });
+        variants.push(Variant { id: id_of(values).into(), quota, written });
     }
 
     /// A source that a value names, as in `header:x-api-key=k1`, and no part of the key is from.

@@ -10,9 +10,10 @@ pub(super) static PATHS: Table = Table {
     about: "How paths are read that servers read in different ways.",
     fields: table_fields! {
         "strict": Takes::Flag,
-            "Whether your server tells upper from lower case, and takes `;`, `\\`, blanks and \
-             dots in a name for letters. Unless that is said, a rule that restricts is for all \
-             that may be taken for its path, and one that exempts only for what is surely that.";
+            "Whether your server tells upper from lower case, and treats `;`, `\\`, blanks and \
+             dots in a name as letters. With `false`, a rule that restricts is for every path \
+             that a server may take for its own, and one that exempts only for the path itself. \
+             Default: `false`.";
     },
     required: &[],
 };

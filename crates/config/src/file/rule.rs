@@ -4,6 +4,7 @@ use super::Reading;
 use super::identify::PARTS_MAX;
 use super::tables::{MISSING, RULE, WITHOUT_STORE};
 use crate::attribute::Attribute;
+use crate::cost::Cost;
 use crate::key::KeySource;
 use crate::lint::{Allowed, Lint};
 use crate::matcher::Matcher;
@@ -70,7 +71,11 @@ impl Reading<'_> {
     }
 
     /// By priority, then as they stand; with a word about those that nothing can reach.
-    pub(super) fn in_order(&mut self, mut ranked: Vec<Ranked>) -> Vec<Rule> {
+    pub(super) fn in_order(
+        &mut self,
+        mut ranked: Vec<Ranked>,
+        costs: &[(Matcher, Cost)],
+    ) -> Vec<Rule> {
         ranked.sort_by_key(|it| std::cmp::Reverse(it.priority));
         let quotas: usize = ranked.iter().map(|it| it.rule.variants().len().max(1)).sum();
         if let (true, Some(last)) = (RULES_MAX < quotas, ranked.last()) {
@@ -81,6 +86,8 @@ impl Reading<'_> {
         self.check_limits(&ranked);
         self.warn_of_unreachable(&ranked);
         self.warn_of_unverified(&ranked);
+        self.warn_of_useless(&ranked, costs);
+        self.warn_of_unpayable(&ranked, costs);
         let tiers = self.tiers.names.len();
         let mut rules: Vec<Rule> = ranked.into_iter().map(|it| it.rule).collect();
         for rule in &mut rules {

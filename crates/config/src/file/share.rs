@@ -5,12 +5,12 @@ use tidegate_core::{Kind, Quota, Span as Time};
 
 use super::Reading;
 use super::rule::is_map;
-use super::tables::{CLASSES, QUEUE, SHARING};
+use super::tables::{ATTRIBUTES, CELLS, DURATION, MATCHES, SHARE};
 use crate::attribute::Attribute;
 use crate::matcher::Matcher;
 use crate::misread::quoted;
 use crate::quantity::{self, Limit};
-use crate::read::Fields;
+use crate::read::{Fields, Table, Takes, table_fields};
 use crate::share::{Capacity, Share, Weights};
 use crate::source::Node;
 
@@ -19,6 +19,63 @@ const SHARES_MAX: usize = 100;
 
 /// The longest wait, unless the file says otherwise.
 const WAIT: Time = Time::from_secs(1);
+
+const CAPACITY: Takes = Takes::Form { like: &["100 in flight", "500/s"], pattern: "" };
+const WEIGHT: Takes = Takes::Count { min: 1, max: 1_000_000 };
+const WAITING: Takes = Takes::Count { min: 1, max: 16_777_216 };
+
+pub(super) static SHARING: Table = Table {
+    what: "a share",
+    about: "What is scarce, and who shares it by weight.",
+    fields: table_fields! {
+        "name": Takes::Scalar, "Its name in metrics; its queue is kept under it. Required.";
+        "about": Takes::Scalar, "What it is for. Not used. Default: nothing.";
+        "match": MATCHES, "Which requests it is for. Default: all.";
+        "capacity": CAPACITY,
+            "How much there is: so many at a time, or so many over a time. Required.";
+        "adaptive": SHARE,
+            "For what is in flight: the capacity is found by trying, between this part of it and \
+             all of it. Default: the capacity is fixed.";
+        "burst": CELLS, "For a rate: how many may start at once. Default: the quota of one period.";
+        "by": ATTRIBUTES,
+            "Who shares: up to three attributes, from the outside in, such as organization, \
+             tenant and user. Required.";
+        "weight": Takes::Either(&[WEIGHT, Takes::Map(&WEIGHT)]),
+            "The weight of the first name of `by`, or one for each tier. Default: 1.";
+        "class": Takes::Table(&CLASSES),
+            "Which requests matter more, and which less. Default: all matter alike.";
+        "wait": DURATION, "The longest that a request waits for its turn. Default: `1s`.";
+        "queue": Takes::Table(&QUEUE), "How many may wait. Default: 10000, and 1000 of one tenant.";
+        "shed": Takes::Flag,
+            "If all requests of a tenant have waited for long, its oldest are dropped and its \
+             newest served first. Default: `false`.";
+    },
+    required: &["name", "capacity", "by"],
+};
+
+static CLASSES: Table = Table {
+    what: "`class`",
+    about: "Which requests matter more, and which less. The first that matches counts, from the \
+        top; all others are in between.",
+    fields: table_fields! {
+        "critical": MATCHES, "Requests that are served before everything else. Default: none.";
+        "high": MATCHES, "Requests that somebody is waiting for. Default: none.";
+        "low": MATCHES,
+            "Requests that are served when there is time; they always get a twentieth. Default: \
+             none.";
+    },
+    required: &[],
+};
+
+static QUEUE: Table = Table {
+    what: "`queue`",
+    about: "How many may wait.",
+    fields: table_fields! {
+        "total": WAITING, "All together. Default: 10000.";
+        "each": WAITING, "Of one tenant, the innermost name of `by`. Default: 1000.";
+    },
+    required: &[],
+};
 
 impl Reading<'_> {
     pub(super) fn read_shares(&mut self, node: &Node, shares: &mut Vec<Share>) {

@@ -6,6 +6,7 @@ use tidegate_core::Kind;
 
 use super::jwt::JWT;
 use super::paths::PATHS;
+use super::share::SHARING;
 use crate::lint::Lint;
 use crate::read::{Table, Takes, table_fields};
 use crate::rules::Headers;
@@ -39,7 +40,7 @@ const ATTRIBUTE: Takes = Takes::Form {
 /// Names of warnings.
 const LINTS: Takes = Takes::OneOrMore(&Takes::OneOf(Lint::NAMES));
 
-const ATTRIBUTES: Takes = Takes::OneOrMore(&ATTRIBUTE);
+pub(super) const ATTRIBUTES: Takes = Takes::OneOrMore(&ATTRIBUTE);
 
 const LIMIT: Takes = Takes::Form {
     like: &[
@@ -57,10 +58,11 @@ const LIMIT: Takes = Takes::Form {
 };
 const COUNT: Takes = Takes::Count { min: 1, max: u32::MAX as u64 };
 /// A number that may be shortened.
-const CELLS: Takes = Takes::Either(&[COUNT, Takes::Form { like: &["10k", "10_000"], pattern: "" }]);
+pub(super) const CELLS: Takes =
+    Takes::Either(&[COUNT, Takes::Form { like: &["10k", "10_000"], pattern: "" }]);
 pub(super) const DURATION: Takes =
     Takes::Form { like: &["250ms", "30s", "5min", "2h"], pattern: "" };
-const SHARE: Takes = Takes::Form { like: &["10%", "0.5%"], pattern: "" };
+pub(super) const SHARE: Takes = Takes::Form { like: &["10%", "0.5%"], pattern: "" };
 
 /// The core's algorithms by name: one that is added there is accepted here.
 pub(super) const ALGORITHMS: [&str; Kind::ALL.len()] = {
@@ -83,36 +85,47 @@ pub(crate) static FILE: Table = Table {
     what: "a policy file",
     about: "Which requests may pass, and how many of them.",
     fields: table_fields! {
-        "$schema": Takes::Text, "Where this file's schema is, for editors. Not used.";
+        "$schema": Takes::Text,
+            "Where this file's schema is, for editors. Not used. Default: none.";
         "name": Takes::Scalar,
             "Whose policy it is: in Redis its limits are kept apart from those of other names, \
-             under `tg:NAME:`.";
-        "allow": LINTS, "Warnings that this file does not get, by name.";
+             under `tg:NAME:`. Default: none, and `tg:`.";
+        "allow": LINTS, "Warnings that this file does not get, by name. Default: none.";
         "identify": Takes::Open(&IDENTIFY, &IDENTITY),
             "Who a request is from. `client: [api-key, ip]` is the first that is present; other \
              names are yours to give. `trusted_proxies` are networks whose `X-Forwarded-For` is \
+             believed. Default: `client` is the address.";
+        "api_keys": Takes::Table(&API_KEYS),
+            "Which API keys were given out, and to whom. Default: no key is known.";
+        "jwt": Takes::Table(&JWT),
+            "How tokens are checked before their claims are believed. Default: no claim is \
              believed.";
-        "api_keys": Takes::Table(&API_KEYS), "Which API keys were given out, and to whom.";
-        "jwt": Takes::Table(&JWT), "How tokens are checked before their claims are believed.";
-        "tiers": Takes::Table(&TIERS), "Which tier a request is of.";
+        "tiers": Takes::Table(&TIERS), "Which tier a request is of. Default: there are no tiers.";
         "costs": Takes::List(&Takes::Table(&COST_RULE)),
-            "What requests cost by their route. The first that matches counts; without one, 1.";
+            "What requests cost by their route; the first entry that matches counts. Default: \
+             every request costs 1.";
         "rules": Takes::List(&Takes::Table(&RULE)),
-            "The rules, looked at from top to bottom. All that match are judged together: a \
-             request passes all of them, or is charged to none.";
+            "The rules, from top to bottom. All that match are judged together: a request passes \
+             all of them, or is charged to none. Default: none, if there is a `share`.";
         "share": Takes::List(&Takes::Table(&SHARING)),
-            "What tenants share by weight. What the rules let pass waits for its turn; the first \
-             that matches counts.";
-        "paths": Takes::Table(&PATHS), "How paths are read that servers read in different ways.";
-        "headers": Takes::OneOf(&Headers::WORDS), "Which headers tell clients about their limits.";
+            "What tenants share by weight. A request that the rules let pass waits for its turn \
+             in the first share that matches. Default: nobody waits.";
+        "paths": Takes::Table(&PATHS),
+            "How paths are read that servers read in different ways. Default: in all of these \
+             ways.";
+        "headers": Takes::OneOf(&Headers::WORDS),
+            "Which headers tell clients about their limits. Default: `both`.";
         "fallback_header": Takes::OneOf(&FALLBACK),
-            "What responses say in `x-ratelimit-fallback` of a decision that was made while Redis \
-             did not answer: `none` is nothing, and the usual; `plain` is `yes`; `full` is by \
-             what, so that `open` tells the world that nothing is limited.";
+            "What `x-ratelimit-fallback` says of a decision that was made while Redis did not \
+             answer: `none` sends no such header, `plain` says `yes`, and `full` says how it was \
+             made, so that `open` shows everybody that nothing is limited. Default: `none`.";
         "on_store_error": Takes::OneOf(&WITHOUT_STORE),
             "What rules do while Redis does not answer, unless they say so themselves: `local` \
-             decides by this node's share of the quota, `open` lets pass, `closed` refuses.";
-        "nodes": COUNT, "How many nodes share the quota without Redis at least; they are counted.";
+             decides by this node's share of the quota, `open` lets pass, `closed` refuses. \
+             Default: `local`.";
+        "nodes": COUNT,
+            "The least number of nodes that the quota is divided by while Redis does not answer; \
+             nodes also count each other. Default: 1.";
     },
     required: &[],
 };
@@ -124,15 +137,17 @@ pub(super) static IDENTIFY: Table = Table {
     about: "Who a request is from.",
     fields: table_fields! {
         "client": IDENTITY,
-            "The first of these that is present. A list in the list is all of it together.";
+            "The first of these that is present. A list within the list counts together. Default: \
+             `ip`.";
         "trusted_proxies": Takes::OneOrMore(&Takes::Form {
                 like: &["10.0.0.0/8", "2001:db8::/32", "private", "loopback"], pattern: "" }),
-            "Networks of your own proxies. Without one, forwarding headers are ignored.";
-        "forwarded_by": Takes::OneOf(&FORWARDED), "Which header your proxies write.";
+            "Networks of your own proxies. Default: none, and forwarding headers are ignored.";
+        "forwarded_by": Takes::OneOf(&FORWARDED),
+            "Which header your proxies write. Default: `x-forwarded-for`.";
         "ipv4_prefix": Takes::Count { min: 1, max: 32 },
-            "How many bits of an IPv4 address count as one client.";
+            "How many bits of an IPv4 address count as one client. Default: 32.";
         "ipv6_prefix": Takes::Count { min: 1, max: 128 },
-            "How many bits of an IPv6 address count as one client; 64 unless said.";
+            "How many bits of an IPv6 address count as one client. Default: 64.";
     },
     required: &[],
 };
@@ -144,11 +159,12 @@ pub(super) static API_KEYS: Table = Table {
     about: "Which API keys were given out, and to whom.",
     fields: table_fields! {
         "header": Takes::Text,
-            "The header that a key is in; of `authorization`, what stands behind `Bearer`.";
-        "file": Takes::Text, "The file that `tidegate keys` writes; see `docs/api-keys.md`.";
+            "The header with the key; for `authorization`, the part after `Bearer`. Required.";
+        "file": Takes::Text,
+            "The file that `tidegate keys` writes; see `docs/api-keys.md`. Required.";
         "unknown": Takes::OneOf(&UNKNOWN),
-            "What becomes of a request with a key that nobody has: `ignore` counts it as one \
-             without a key, which is the usual; `refuse` answers 401.";
+            "What happens to a request with an unknown key: `ignore` treats it as a request \
+             without a key, `refuse` answers 401. Default: `ignore`.";
     },
     required: &["header", "file"],
 };
@@ -157,12 +173,16 @@ pub(super) static TIERS: Table = Table {
     what: "`tiers`",
     about: "Which tier a request is of.",
     fields: table_fields! {
-        "header": Takes::Text, "The header that says so; short for `from: header:…`.";
+        "header": Takes::Text,
+            "The header with the tier; short for `from: header:…`. Default: none.";
         "from": ATTRIBUTES,
-            "Where it is said; the first that is present counts. `api-key:tier` where `api_keys` \
-             are known.";
-        "default": Takes::Scalar, "The tier of requests that say nothing, or something unknown.";
-        "names": SCALARS, "All tiers there are. With this, another name in a rule is a mistake.";
+            "Where the tier is read; the first that is present counts. Default: `api-key:tier` \
+             with `api_keys`, otherwise one of `header` and `from` is required.";
+        "default": Takes::Scalar,
+            "The tier of requests without a tier, or with an unknown one. Required.";
+        "names": SCALARS,
+            "All tiers there are; with this, another name in a rule is an error. Default: every \
+             tier that a rule names.";
     },
     required: &["default"],
 };
@@ -174,10 +194,11 @@ pub(super) static COST_RULE: Table = Table {
     what: "a cost",
     about: "What requests cost.",
     fields: table_fields! {
-        "match": MATCHES, "Which requests; `method` and `path` may also stand beside `cost`.";
-        "method": SCALARS, "Short for `match: { method: … }`.";
-        "path": NAMES, "Short for `match: { path: … }`.";
-        "cost": COST, "How many cells.";
+        "match": MATCHES,
+            "Which requests; `method` and `path` may also stand beside `cost`. Default: all.";
+        "method": SCALARS, "Short for `match: { method: … }`. Default: every method.";
+        "path": NAMES, "Short for `match: { path: … }`. Default: every path.";
+        "cost": COST, "How many cells. Required.";
     },
     required: &["cost"],
 };
@@ -191,42 +212,44 @@ pub(super) static MEASURE: Table = Table {
         "from": Takes::Form {
                 like: &["header:x-cost", "query:limit", "content-length", "attribute:tokens",
                     "response:x-tokens"], pattern: "" },
-            "Where: an attribute of the request, `content-length`, or `response:NAME`, a header \
-             of the response.";
+            "Where the cost is read: an attribute of the request, `content-length`, or \
+             `response:NAME`, a header of the response. Required.";
         "default": ANY_COUNT,
-            "Where it says nothing; for a response, what is taken until it is there, and where it \
-             says no number. 1 unless said. Not for `content-length`.";
+            "The cost where nothing is said; for a response, also what is taken until it comes. \
+             Not for `content-length`. Default: 1.";
         "missing": Takes::Either(&[Takes::OneOf(&UNSAID), ANY_COUNT]),
-            "For `content-length`, what a body costs whose length is not said: `largest`, as much \
-             as the limit ever lets pass at once, which is the usual; `refuse`, with status 411; \
-             or a number.";
-        "min": ANY_COUNT, "The least; 1 unless said, and 0 for `content-length`.";
-        "max": COUNT, "The most.";
+            "For `content-length`, the cost of a body of unknown length: `largest` is as much as \
+             the limit ever lets pass at once, `refuse` answers 411, and a number is that cost. \
+             Default: `largest`.";
+        "min": ANY_COUNT, "The least cost. Default: 1, and 0 for `content-length`.";
+        "max": COUNT, "The highest cost. Default: no bound.";
     },
     required: &["from"],
 };
 
-const MATCHES: Takes = Takes::OneOrMore(&Takes::Table(&MATCH));
+pub(super) const MATCHES: Takes = Takes::OneOrMore(&Takes::Table(&MATCH));
 
 pub(super) static MATCH: Table = Table {
     what: "a match",
     about: "Which requests: all that is said has to hold. A list of matches is any of them.",
     fields: table_fields! {
-        "method": SCALARS, "`GET`, or a list.";
-        "host": SCALARS, "`api.example.com`, `*.example.com`, or a list.";
+        "method": SCALARS, "`GET` (which is also `HEAD`), or a list. Default: every method.";
+        "host": SCALARS, "`api.example.com`, `*.example.com`, or a list. Default: every host.";
         "path": NAMES,
             "`/search/**`, `/users/{id}`, `/files/*.png`, or a list. `**` is any number of \
-             segments, `*` is within one.";
-        "tier": SCALARS, "A tier, or a list.";
-        "ip": NAMES, "A network, or a list.";
+             segments, `*` is within one. Default: every path.";
+        "tier": SCALARS, "A tier, or a list. Default: every tier.";
+        "ip": NAMES, "A network, or a list. Default: every address.";
         "api_key": VALUES,
-            "What the file of API keys says of the owner: `name`, `tier`, or an attribute.";
-        "header": VALUES, "Headers and what they have to be: a text, `*` for any, or a list.";
-        "cookie": VALUES, "Cookies.";
-        "query": VALUES, "Query parameters.";
-        "jwt": VALUES, "Claims of a token.";
-        "attribute": VALUES, "What the application itself knows of the request.";
-        "not": Takes::OneOrMore(&Takes::Table(&MATCH)), "What must not hold.";
+            "What the file of API keys says of the owner: `name`, `tier`, or an attribute. \
+             Default: any key or none.";
+        "header": VALUES, "Headers, each with a text, `*` for any value, or a list. Default: any.";
+        "cookie": VALUES, "Cookies, as `header`. Default: any.";
+        "query": VALUES, "Query parameters, as `header`. Default: any.";
+        "jwt": VALUES, "Claims of a token, as `header`. Default: any.";
+        "attribute": VALUES,
+            "What the application itself knows of the request, as `header`. Default: any.";
+        "not": Takes::OneOrMore(&Takes::Table(&MATCH)), "What must not hold. Default: nothing.";
     },
     required: &[],
 };
@@ -239,9 +262,9 @@ pub(super) static OUTCOME: Table = Table {
                 Takes::Count { min: 100, max: 599 },
                 Takes::Form { like: &["401", "5xx", "400-499"], pattern: "" },
             ])),
-            "Statuses.";
-        "header": VALUES, "Headers and what they have to be.";
-        "not": Takes::Table(&OUTCOME), "What must not hold.";
+            "Statuses. Default: every status.";
+        "header": VALUES, "Headers, each with a text, `*` for any value, or a list. Default: any.";
+        "not": Takes::Table(&OUTCOME), "What must not hold. Default: nothing.";
     },
     required: &[],
 };
@@ -250,9 +273,9 @@ pub(super) static CREDITS: Table = Table {
     what: "`credits`",
     about: "Unused quota, saved up for a burst.",
     fields: table_fields! {
-        "for": DURATION, "How much is saved at most: the quota of this time.";
+        "for": DURATION, "How much is saved at most: the quota of this time. Required.";
         "rate": Takes::Form { like: &["10x"], pattern: "" },
-            "How fast it may be spent: so many times the limit.";
+            "How fast it may be spent: so many times the limit. Required.";
     },
     required: &["for", "rate"],
 };
@@ -261,9 +284,10 @@ pub(super) static OVERRIDE: Table = Table {
     what: "an override",
     about: "The quota of one key.",
     fields: table_fields! {
-        "key": SCALARS, "The value of the rule's key; a list if the key has several parts.";
-        "limit": LIMIT, "Its limit.";
-        "burst": CELLS, "Its burst.";
+        "key": SCALARS,
+            "The value of the rule's key; a list if the key has several parts. Required.";
+        "limit": LIMIT, "Its limit. Required.";
+        "burst": CELLS, "Its burst. Default: the quota of one period.";
     },
     required: &["key", "limit"],
 };
@@ -273,105 +297,66 @@ pub(super) static RULE: Table = Table {
     about: "Which requests, whom it counts, and by how much.",
     fields: table_fields! {
         "name": Takes::Scalar,
-            "Its name in headers, answers and metrics: what was consumed is kept under it.";
-        "about": Takes::Scalar, "What it is for. Not used.";
-        "allow": LINTS, "Warnings that this rule does not get, by name.";
-        "match": MATCHES, "Which requests it is for; all of them if this is missing.";
+            "Its name in headers, answers and metrics; what was consumed is kept under it. \
+             Required.";
+        "about": Takes::Scalar, "What it is for. Not used. Default: nothing.";
+        "allow": LINTS, "Warnings that this rule does not get, by name. Default: none.";
+        "match": MATCHES, "Which requests it is for. Default: all.";
         "key": ATTRIBUTES,
-            "Whom it counts: an attribute, or several together. Everybody together if this is \
-             missing.";
+            "What it counts by: an attribute, or several together. Default: everybody counts \
+             together.";
         "if_missing": Takes::OneOf(&MISSING),
-            "What happens to requests without a part of the key: they count `together`, or the \
-             rule is `skip`ped.";
-        "algorithm": Takes::OneOf(&ALGORITHMS), "The algorithm; `token-bucket` unless said.";
+            "What happens to requests without a part of the key: with `together` they share one \
+             limit, with `skip` the rule does not apply. Default: `together`.";
+        "algorithm": Takes::OneOf(&ALGORITHMS), "The algorithm. Default: `token-bucket`.";
         "mode": Takes::OneOf(&MODES),
-            "For `leaky-bucket`: `meter` refuses what overflows, `queue` holds it back.";
+            "For `leaky-bucket`: `meter` refuses what overflows, `queue` holds it back. Default: \
+             `meter`.";
         "limit": Takes::Either(&[LIMIT, Takes::Map(&LIMIT)]),
-            "How much: `100/min`, or one for each tier.";
+            "How much: `100/min`, or one for each tier. Required, unless there is `unlimited` or \
+             `block`.";
         "burst": Takes::Either(&[CELLS, Takes::Map(&CELLS)]),
-            "How many may come at once, for buckets; or one for each tier.";
-        "credits": Takes::Table(&CREDITS), "Unused quota, saved up for a burst.";
+            "How many may pass at once, for buckets; or one for each tier. Default: the quota of \
+             one period.";
+        "credits": Takes::Table(&CREDITS),
+            "Unused quota, saved up for a burst. Default: nothing is saved beyond the burst.";
         "adaptive": SHARE,
-            "Gives way under load: the smallest part of its limits that is left.";
+            "The smallest part of the limit that is left under load. Default: the limit does not \
+             follow the load.";
         "time_zone": Takes::Form {
                 like: &["Europe/Berlin", "America/New_York", "UTC"], pattern: "" },
-            "For `fixed-window`: windows are those of the calendar there.";
+            "For `fixed-window`: windows are those of the calendar there. Default: windows start \
+             at multiples of the period since 1970, and months and years at those of UTC.";
         "lease": DURATION,
-            "For `concurrency`: after this a permit comes back by itself; 1min unless said.";
+            "For `concurrency`: after this time a permit that was not given back is free again. \
+             Default: `1min`.";
         "max_wait": DURATION,
-            "For `leaky-queue`: the longest that a request is held back, in whole slots.";
+            "For `leaky-queue`: the longest that a request is held back, in whole slots. Default: \
+             as long as the queue of `burst` requests takes.";
         "unit": Takes::Text,
-            "What is counted, if not requests: `B`, `kB`, `KiB`, `MB`, `MiB`, or a word of your \
-             own.";
-        "cost": COST, "What a request costs under this rule, instead of what its route does.";
+            "What is counted: `B`, `kB`, `KiB`, `MB`, `MiB`, or a word of your own. Default: \
+             requests.";
+        "cost": COST, "What a request costs under this rule. Default: what its route costs.";
         "counts_when": Takes::Table(&OUTCOME),
-            "Gives back what was taken unless the response is like this.";
+            "Which responses count; for others, what was taken is given back. Default: all.";
         "overrides": Takes::Either(&[Takes::Map(&LIMIT), Takes::List(&Takes::Table(&OVERRIDE))]),
-            "Quotas of single keys: `acme: 5000/min`.";
-        "shadow": Takes::Flag, "Judged, counted and reported, but never refuses.";
-        "enforce": SHARE, "For how many of the keys it refuses; it is in shadow for the others.";
-        "on_store_error": Takes::OneOf(&WITHOUT_STORE), "What it does while Redis does not answer.";
-        "headers": Takes::Flag, "Whether clients are told of it; `false` hides it.";
+            "Quotas of single keys: `acme: 5000/min`. Default: none.";
+        "shadow": Takes::Flag, "Judged, counted and reported, but never refuses. Default: `false`.";
+        "enforce": SHARE,
+            "For how many of the keys it refuses; for the others it is in shadow. Default: \
+             `100%`.";
+        "on_store_error": Takes::OneOf(&WITHOUT_STORE),
+            "What it does while Redis does not answer. Default: what the file says.";
+        "headers": Takes::Flag,
+            "Whether clients see it in headers and in refusals. Default: `true`.";
         "priority": Takes::Count { min: 0, max: 1_000_000 },
-            "Rules with a higher one are looked at first; 0 unless said.";
+            "Rules with a higher priority come first. Default: 0.";
         "last": Takes::Flag,
-            "Rules below do not apply to what this one matches, unless it is skipped.";
-        "unlimited": Takes::Flag, "Lets pass what it matches; rules below do not apply.";
-        "block": Takes::Flag, "Refuses what it matches.";
+            "Ends the list for what this rule matches, unless the rule is skipped. Default: \
+             `false`.";
+        "unlimited": Takes::Flag,
+            "Lets pass what it matches; rules below do not apply. Default: `false`.";
+        "block": Takes::Flag, "Refuses what it matches. Default: `false`.";
     },
     required: &["name"],
-};
-
-const CAPACITY: Takes = Takes::Form { like: &["100 in flight", "500/s"], pattern: "" };
-const WEIGHT: Takes = Takes::Count { min: 1, max: 1_000_000 };
-const WAITING: Takes = Takes::Count { min: 1, max: 16_777_216 };
-
-pub(super) static SHARING: Table = Table {
-    what: "a share",
-    about: "What is scarce, and who shares it by weight.",
-    fields: table_fields! {
-        "name": Takes::Scalar, "Its name in metrics: its queue is kept under it.";
-        "about": Takes::Scalar, "What it is for. Not used.";
-        "match": MATCHES, "Which requests it is for; all of them if this is missing.";
-        "capacity": CAPACITY, "How much there is: so many at a time, or so many over a time.";
-        "adaptive": SHARE,
-            "For what is in flight: how many are right is found out, between this part of the \
-             capacity and all of it.";
-        "burst": CELLS, "For a rate: how many may start at once; as many as the rate says unless \
-             said.";
-        "by": ATTRIBUTES,
-            "Who shares: up to three attributes, from the outside in, such as organization, \
-             tenant and user.";
-        "weight": Takes::Either(&[WEIGHT, Takes::Map(&WEIGHT)]),
-            "The weight of the first name of `by`, or one for each tier; 1 unless said.";
-        "class": Takes::Table(&CLASSES), "Which requests matter more, and which less.";
-        "wait": DURATION, "The longest that a request waits for its turn; 1s unless said.";
-        "queue": Takes::Table(&QUEUE), "How many may wait.";
-        "shed": Takes::Flag,
-            "Whether a tenant whose requests have all waited for long loses its oldest, and its \
-             newest are served first.";
-    },
-    required: &["name", "capacity", "by"],
-};
-
-pub(super) static CLASSES: Table = Table {
-    what: "`class`",
-    about: "Which requests matter more, and which less. The first that matches counts, from the \
-        top; all others are in between.",
-    fields: table_fields! {
-        "critical": MATCHES, "What is served before everything else.";
-        "high": MATCHES, "What somebody is waiting for.";
-        "low": MATCHES, "What is served when there is time; it always gets a twentieth.";
-    },
-    required: &[],
-};
-
-pub(super) static QUEUE: Table = Table {
-    what: "`queue`",
-    about: "How many may wait.",
-    fields: table_fields! {
-        "total": WAITING, "All together; 10000 unless said.";
-        "each": WAITING, "Of one tenant, the innermost name of `by`; 1000 unless said.";
-    },
-    required: &[],
 };

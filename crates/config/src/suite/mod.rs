@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_core::{Span as Time, Tick};
 
+pub(crate) use self::tables::SUITE;
 use crate::load::{LoadError, bounded};
 use crate::problem::{Problem, Problems, Span};
 use crate::report::{File, Finding, Report};
@@ -168,7 +169,7 @@ impl Suite {
     /// The JSON schema of a file of tests, for editors.
     pub fn schema() -> serde_json::Value {
         let id = "https://github.com/tidegate/tidegate/blob/main/docs/policy-tests.schema.json";
-        crate::schema::schema(&tables::SUITE, id, "Tests of a Tidegate policy")
+        crate::schema::schema(&SUITE, id, "Tests of a Tidegate policy")
     }
 
     /// The policy that the file names, relative to the file itself.

@@ -23,10 +23,14 @@ pub(crate) static SUITE: Table = Table {
     what: "a file of tests",
     about: "Requests over virtual time, and what a policy has to say to each of them.",
     fields: table_fields! {
-        "$schema": Takes::Text, "Where this file's schema is, for editors. Not used.";
-        "policy": Takes::Text, "The policy that is tested, beside this file: a file or a folder.";
+        "$schema": Takes::Text,
+            "Where this file's schema is, for editors. Not used. Default: none.";
+        "policy": Takes::Text,
+            "The policy that is tested, a file or a folder, relative to this file. Default: the \
+             one that the command names.";
         "tests": Takes::List(&Takes::Table(&TEST)),
-            "The tests. Each starts with nothing used up, and knows nothing of the others.";
+            "The tests. Each starts with nothing used up, and is independent of the others. \
+             Required.";
     },
     required: &["tests"],
 };
@@ -35,14 +39,16 @@ pub(super) static TEST: Table = Table {
     what: "a test",
     about: "Steps, one after the other. Time stands still between them unless they say otherwise.",
     fields: table_fields! {
-        "name": Takes::Scalar, "What has to hold, in a sentence.";
-        "about": Takes::Scalar, "More about it. Not used.";
-        "start": START, "When it starts; 2026-01-01T00:00:00Z unless said.";
-        "send": LINE, "What steps send that do not say so themselves.";
-        "header": VALUES, "Headers of every request; a step's own of the same name count instead.";
-        "from": ADDRESS, "The address that steps send from unless they say so themselves.";
-        "attribute": ATTRIBUTES, "What the application knows of every request.";
-        "steps": Takes::List(&Takes::Table(&STEP)), "What happens.";
+        "name": Takes::Scalar, "What has to hold, in a sentence. Required.";
+        "about": Takes::Scalar, "More about it. Not used. Default: nothing.";
+        "start": START, "When it starts. Default: `2026-01-01T00:00:00Z`.";
+        "send": LINE, "The request of steps that have no `send`. Default: none.";
+        "header": VALUES,
+            "Headers of every request; a step's own header of the same name replaces them. \
+             Default: none.";
+        "from": ADDRESS, "The address of steps that have no `from`. Default: none.";
+        "attribute": ATTRIBUTES, "What the application knows of every request. Default: nothing.";
+        "steps": Takes::List(&Takes::Table(&STEP)), "What happens. Required.";
     },
     required: &["name", "steps"],
 };
@@ -51,35 +57,45 @@ pub(super) static STEP: Table = Table {
     what: "a step",
     about: "A request and what it has to come to, or a wait.",
     fields: table_fields! {
-        "wait": DURATION, "Goes on by this time, before anything is sent.";
+        "wait": DURATION,
+            "Moves time on by this much before anything is sent. Default: no time passes.";
         "at": DURATION,
-            "Goes on to this time after the start of the test, before anything is sent.";
-        "send": LINE, "The request: `GET /search?q=x`.";
-        "header": VALUES, "Its headers; a list is one line for each.";
-        "from": ADDRESS, "The address at the other end of the connection.";
-        "attribute": ATTRIBUTES, "What the application itself knows of it.";
+            "Moves time on to this long after the start of the test, before anything is sent. \
+             Default: no time passes.";
+        "send": LINE, "The request: `GET /search?q=x`. Default: the test's.";
+        "header": VALUES, "Its headers; a list is one line for each. Default: the test's.";
+        "from": ADDRESS, "The address at the other end of the connection. Default: the test's.";
+        "attribute": ATTRIBUTES,
+            "What the application itself knows of it. Default: what the test says.";
         "times": Takes::Count { min: 1, max: super::TIMES_MAX },
-            "How often it is sent; once unless said.";
-        "every": DURATION, "How much time is between them; none unless said.";
+            "How often it is sent. Default: 1.";
+        "every": DURATION, "How much time is between them. Default: none.";
         "takes": DURATION,
-            "How long it is under way once it may start, for limits of what is in flight.";
+            "How long it is under way once it starts, for limits of what is in flight. Default: \
+             no time.";
         "respond": Takes::Table(&RESPOND),
-            "How it is answered, for rules that count by the response.";
+            "How it is answered, for rules that count by the response. Default: no response \
+             comes.";
         "expect": Takes::OneOf(&ENDS),
-            "What each of them comes to. What else is expected has to hold for the last of them. \
-             `never` is a request that costs more than a limit ever allows.";
+            "What each of the requests comes to; the other expectations are for the last of them. \
+             `never` is a request that costs more than a limit ever allows. Default: anything.";
         "by": RULES,
             "The rules that refuse it: these and no others. `NAME-peak` is the second limit of a \
-             rule with `credits`, here and below; the rule's own name is for both.";
+             rule with `credits`, here and below; the rule's own name is for both. Default: any.";
         "shadow": RULES,
-            "The rules in shadow that would have refused it: these and no others, or `none`.";
-        "rules": RULES, "The rules that are for it, in any order: these and no others, or `none`.";
-        "retry_after": DURATION, "For `deny`: after which time it would pass, exactly.";
-        "delay": DURATION, "For `delay`: for how long it is held back, exactly.";
+            "The rules in shadow that would have refused it: these and no others, or `none`. \
+             Default: any.";
+        "rules": RULES,
+            "The rules that are for it, in any order: these and no others, or `none`. Default: \
+             any.";
+        "retry_after": DURATION,
+            "For `deny`: after which time it would pass, exactly. Default: any.";
+        "delay": DURATION, "For `delay`: how long it is held back, exactly. Default: any.";
         "remaining": COUNTS,
             "How many cells are left of the limit closest to refusing; or of each rule by its \
-             name.";
-        "cost": COUNTS, "How many cells it takes of every limit; or of each rule by its name.";
+             name. Default: any.";
+        "cost": COUNTS,
+            "How many cells it takes of every limit; or of each rule by its name. Default: any.";
     },
     required: &[],
 };
@@ -88,8 +104,8 @@ pub(super) static RESPOND: Table = Table {
     what: "`respond`",
     about: "How a request is answered.",
     fields: table_fields! {
-        "status": Takes::Count { min: 100, max: 599 }, "The status; 200 unless said.";
-        "header": VALUES, "Headers.";
+        "status": Takes::Count { min: 100, max: 599 }, "The status. Default: 200.";
+        "header": VALUES, "Headers. Default: none.";
     },
     required: &[],
 };

@@ -1,5 +1,5 @@
 //! `docs/policy.md`: its tables are made of those that files are read by, and its examples are
-//! read.
+//! read. `docs/warnings.md` is made of the table of warnings.
 //!
 //! To renew the tables, run `UPDATE=1 cargo test -p tidegate-config reference`.
 
@@ -12,18 +12,27 @@ use crate::lint::Lint;
 use crate::load::read;
 use crate::read::{Table, Takes};
 use crate::source::Format;
+use crate::suite::SUITE;
 
 const MARK: &str = "<!-- fields of ";
 const WARNINGS: &str = "<!-- warnings -->\n";
 
 fn page() -> (PathBuf, String) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/policy.md");
+    named("policy.md")
+}
+
+/// A page of the documentation.
+fn named(name: &str) -> (PathBuf, String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     let text = fs::read_to_string(&path).unwrap();
     (path, text)
 }
 
+/// Pages with tables, each with the table that leads to all others.
+const PAGES: [(&str, &Table); 2] = [("policy.md", &FILE), ("policy-tests.md", &SUITE)];
+
 /// Every table, in the order in which fields lead to it.
-fn tables() -> Vec<&'static Table> {
+fn tables(first: &'static Table) -> Vec<&'static Table> {
     fn below(takes: &'static Takes, found: &mut Vec<&'static Table>) {
         match takes {
             Takes::Table(table) | Takes::Open(table, _) => add(table, found),
@@ -44,7 +53,7 @@ fn tables() -> Vec<&'static Table> {
         }
     }
     let mut found = Vec::new();
-    add(&FILE, &mut found);
+    add(first, &mut found);
     found
 }
 
@@ -82,38 +91,112 @@ fn takes(what: &Takes) -> String {
 }
 
 /// The page with its tables made anew.
-fn renewed(text: &str) -> String {
-    let (before, rest) = text.split_once(WARNINGS).unwrap();
-    let (_, after) = rest.split_once("<!-- end -->").unwrap();
-    let row = |lint: &Lint| format!("| `{lint}` | {} {} |\n", lint.meaning(), lint.page());
-    let rows: String = Lint::ALL.iter().map(row).collect();
-    let warnings = format!("\n| name | what it warns of |\n|---|---|\n{rows}\n<!-- end -->");
-    let text = [before, WARNINGS, &warnings, after].concat();
+fn renewed(text: &str, tables: &[&'static Table]) -> String {
     let mut parts = text.split(MARK);
     let mut page = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (what, rest) = part.split_once(" -->\n").unwrap();
         let (_, after) = rest.split_once("<!-- end -->").unwrap();
-        let table = tables().into_iter().find(|table| table.what == what);
+        let table = tables.iter().find(|table| table.what == what);
         let table = table.unwrap_or_else(|| panic!("there is no table of {what}"));
         page += &[MARK, what, " -->\n\n", &fields(table), "\n<!-- end -->", after].concat();
     }
     page
 }
 
+/// The page with its list of warnings made anew.
+fn with_warnings(text: &str) -> String {
+    let (before, rest) = text.split_once(WARNINGS).unwrap();
+    let (_, after) = rest.split_once("<!-- end -->").unwrap();
+    let row = |it: &Lint| format!("| [`{it}`](warnings.md#{it}) | {} |\n", it.meaning());
+    let rows: String = Lint::ALL.iter().map(row).collect();
+    let warnings = format!("\n| name | what it warns of |\n|---|---|\n{rows}\n<!-- end -->");
+    [before, WARNINGS, &warnings, after].concat()
+}
+
 #[test]
 fn the_reference_has_every_field_that_is_read() {
-    let (path, text) = page();
-    for table in tables() {
-        let mark = format!("{MARK}{} -->", table.what);
-        assert!(text.contains(&mark), "docs/policy.md has no table for {}: add {mark}", table.what);
+    for (name, first) in PAGES {
+        let ((path, text), tables) = (named(name), tables(first));
+        for table in &tables {
+            let mark = format!("{MARK}{} -->", table.what);
+            assert!(
+                text.contains(&mark),
+                "docs/{name} has no table for {}: add {mark}",
+                table.what
+            );
+        }
+        let mut renewed = renewed(&text, &tables);
+        if ptr::eq(first, &raw const FILE) {
+            renewed = with_warnings(&renewed);
+        }
+        if env::var_os("UPDATE").is_some() {
+            fs::write(path, &renewed).unwrap();
+        }
+        let (_, text) = named(name);
+        assert!(text == renewed, "docs/{name} is out of date: run the tests with UPDATE=1");
     }
-    let renewed = renewed(&text);
+}
+
+/// A reader of one row knows what happens without the field.
+#[test]
+fn every_field_says_its_default_or_that_it_is_required() {
+    for table in PAGES.into_iter().flat_map(|(_, first)| tables(first)) {
+        for field in table.fields {
+            let is_required = table.required.contains(&field.name);
+            let says = |word: &str| field.about.contains(word);
+            assert!(
+                if is_required {
+                    field.about.ends_with("Required.")
+                } else {
+                    says("Default: ") || says("Required, unless")
+                },
+                "`{}` of {}: {}",
+                field.name,
+                table.what,
+                field.about
+            );
+        }
+    }
+}
+
+/// A page with a section for each warning, one sentence a line.
+fn warnings() -> String {
+    let section = |it: &Lint| {
+        let text = format!("{} {}", it.meaning(), it.page()).replace(". ", ".\n");
+        format!("\n## {it}\n\n{text}\n")
+    };
+    let sections: String = Lint::ALL.iter().map(section).collect();
+    format!("{WARNINGS_HEAD}{sections}")
+}
+
+const WARNINGS_HEAD: &str = "\
+# Warnings
+
+A warning says that a policy file can be used, but probably does not do what was meant.
+`tidegate check` prints warnings, and `--strict` makes them errors.
+The server logs them when it starts and at each reload.
+`tidegate explain NAME` shows the same text as this page.
+
+If a warning describes what you want, allow it by name: with `allow: NAME` in the rule, or at \
+the top of the file for all of its rules.
+
+```yaml
+allow: weak-secret
+rules:
+  - { name: everything, unlimited: true }
+  - { name: some-day, limit: 5/s, allow: [unreachable-rule] }
+```
+";
+
+#[test]
+fn the_page_of_warnings_has_all_of_them() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/warnings.md");
     if env::var_os("UPDATE").is_some() {
-        fs::write(path, &renewed).unwrap();
+        fs::write(&path, warnings()).unwrap();
     }
-    let (_, text) = page();
-    assert!(text == renewed, "docs/policy.md is out of date: run the tests with UPDATE=1");
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text == warnings(), "docs/warnings.md is out of date: run the tests with UPDATE=1");
 }
 
 /// Without a rule there would be nothing to read.

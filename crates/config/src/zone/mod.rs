@@ -34,6 +34,11 @@ impl Zone {
         Some(Zone { rules })
     }
 
+    /// Its name in that database.
+    pub(crate) fn name(&self) -> &str {
+        self.rules.iana_name().unwrap_or("UTC")
+    }
+
     /// What to write instead of a name that is none. Every zone is looked at, so ask only for a
     /// message that somebody reads.
     pub(crate) fn misread(name: &str) -> Misread {

@@ -25,7 +25,7 @@ use crate::shape::Shape;
 pub use self::capacity::draw_dip;
 #[cfg(feature = "png")]
 pub use self::png::{PngError, png};
-pub use self::sharing::draw_sharing;
+pub use self::sharing::{draw_sharing, draw_sharing_small};
 
 const WIDTH: f64 = 1_200.0;
 const LEFT: f64 = 70.0;

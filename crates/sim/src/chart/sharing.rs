@@ -20,6 +20,8 @@ const SMOOTH: usize = 2;
 
 const NOISY: &str = "#e69f00";
 const LOST: &str = "#d55e00";
+const GOOD: &str = "#00704f";
+const BAD: &str = "#b94700";
 const STRONG: Font = Font { size: 17.0, color: color::INK, bold: true, anchor: Anchor::Start };
 
 /// Draws it as an SVG document. The same run gives the same bytes.
@@ -43,9 +45,76 @@ pub fn draw_sharing(sharing: &Sharing) -> String {
         words(&mut svg, shared, top);
         let (left, width) = (LEFT, WIDTH - LEFT - RIGHT);
         let area = Area { left, top: top + WORDS, width, height: PLOT };
-        Plot { area, sharing, shared }.draw(&mut svg);
+        Plot { area, sharing, shared, is_small: false }.draw(&mut svg);
     }
     svg.finish()
+}
+
+/// The three panels beside each other, on a page that is low enough to stand in a text.
+pub fn draw_sharing_small(sharing: &Sharing) -> String {
+    const WIDTH: f64 = 880.0;
+    const EDGE: f64 = 40.0;
+    const GAP: f64 = 16.0;
+    let page = Area { left: 0.0, top: 0.0, width: WIDTH, height: 330.0 };
+    let title = "One noisy tenant among ten: who is served?";
+    let mut svg = Svg::new(page, title);
+    svg.text(Point { x: EDGE, y: 34.0 }, title, Font { size: 20.0, ..TITLE });
+    let (from, until) = Sharing::NOISY;
+    let about = format!(
+        "A service answers {} requests a second. Nine tenants ask for 8 a second each, the tenth \
+         for {} from {from} s to {until} s.",
+        Sharing::CAPACITY,
+        Sharing::NOISE,
+    );
+    svg.text(Point { x: EDGE, y: 57.0 }, &about, PROSE);
+    let entries = [
+        (0.0, color::PASSED, "quiet tenants, served"),
+        (180.0, NOISY, "the noisy tenant, served"),
+        (380.0, LOST, "quiet requests without an answer"),
+    ];
+    for (x, fill, text) in entries {
+        svg.area(Area { left: EDGE + x, top: 71.0, width: 14.0, height: 12.0 }, fill);
+        svg.text(Point { x: EDGE + x + 21.0, y: 82.0 }, text, PROSE);
+    }
+    let x = EDGE + 640.0;
+    let line = Stroke { color: color::LEVEL, width: 2.0, dashes: "" };
+    svg.stroke(Path::default().start(Point { x, y: 77.0 }).across(x + 20.0), line);
+    svg.text(Point { x: x + 26.0, y: 82.0 }, "asked for by the quiet", PROSE);
+    let width = (WIDTH - EDGE - GAP - GAP * 2.0) / 3.0;
+    for (nth, shared) in (0_u8..).zip(&sharing.guards) {
+        let left = EDGE + (width + GAP) * f64::from(nth);
+        let name = match shared.guard {
+            Guard::Nothing => "Nothing",
+            Guard::Limits => "A limit for each tenant",
+            Guard::FairQueue => "Tidegate's fair share",
+        };
+        svg.text(Point { x: left, y: 120.0 }, name, STRONG);
+        let [(served, is_served), (used, is_used)] = figures(shared);
+        for (y, text, is_good) in [
+            (140.0, format!("{served}% of quiet requests answered"), is_served),
+            (158.0, format!("{used}% of the service used"), is_used),
+        ] {
+            let color = if is_good { GOOD } else { BAD };
+            let font = Font { size: 14.5, color, bold: true, anchor: Anchor::Start };
+            svg.text(Point { x: left, y }, &text, font);
+        }
+        let area = Area { left, top: 170.0, width, height: 126.0 };
+        let plot = Plot { area, sharing, shared, is_small: true };
+        plot.draw(&mut svg);
+        if nth == 0 {
+            plot.rates(&mut svg);
+        }
+    }
+    svg.finish()
+}
+
+/// How many of the quiet requests were answered, and how much of the capacity was used, each in
+/// percent and with whether that is good.
+fn figures(shared: &Shared) -> [(u32, bool); 2] {
+    let (from, until) = Sharing::NOISY;
+    let percent = 100 * shared.quiet_answered / shared.quiet_asked.max(1);
+    let used = shared.answered * 100 / ((until - from) * Sharing::CAPACITY);
+    [percent, used].map(|figure| (figure, 95 <= figure))
 }
 
 fn legend(svg: &mut Svg, at: Point) {
@@ -81,17 +150,17 @@ fn words(svg: &mut Svg, shared: &Shared, top: f64) {
     };
     let at = Point { x: LEFT, y: top + 20.0 };
     svg.parts(at, &[Part { text: name, font: STRONG }, Part { text: about, font: PROSE }]);
-    let (from, until) = Sharing::NOISY;
-    let percent = 100 * shared.quiet_answered / shared.quiet_asked.max(1);
-    let used = shared.answered * 100 / ((until - from) * Sharing::CAPACITY);
-    let good = |is_good| if is_good { "#00704f" } else { "#b94700" };
-    let font = |color| Font { size: 14.5, color, bold: true, anchor: Anchor::Start };
+    let [(percent, is_served), (used, is_used)] = figures(shared);
+    let font = |is_good| {
+        let color = if is_good { GOOD } else { BAD };
+        Font { size: 14.5, color, bold: true, anchor: Anchor::Start }
+    };
     let served = format!("quiet requests answered during the noise: {percent}%");
     let capacity = format!("capacity used: {used}%");
     let wait = format!("99 of 100 of them waited less than {}", spaced(round(shared.quiet_wait)));
     let parts = [
-        Part { text: &served, font: font(good(95 <= percent)) },
-        Part { text: &capacity, font: font(good(95 <= used)) },
+        Part { text: &served, font: font(is_served) },
+        Part { text: &capacity, font: font(is_used) },
         Part { text: &wait, font: NOTE },
     ];
     svg.parts(Point { x: LEFT, y: top + 41.0 }, &parts);
@@ -101,6 +170,7 @@ struct Plot<'a> {
     area: Area,
     sharing: &'a Sharing,
     shared: &'a Shared,
+    is_small: bool,
 }
 
 impl Plot<'_> {
@@ -122,8 +192,28 @@ impl Plot<'_> {
         svg.fill(&self.stripes(&quiet, &lost), LOST);
         let line = Stroke { color: color::LEVEL, width: 2.0, dashes: "" };
         svg.stroke(&self.steps(&asked), line);
+        if self.is_small {
+            return self.noise(svg);
+        }
         self.capacity(svg);
         self.axes(svg);
+    }
+
+    /// From when until when it is noisy, and where the capacity ends.
+    fn noise(&self, svg: &mut Svg) {
+        let line = Stroke { color: color::QUOTA, width: 1.2, dashes: "5 4" };
+        let start = Point { x: self.area.left, y: self.y(f64::from(Sharing::CAPACITY)) };
+        svg.stroke(Path::default().start(start).across(self.area.right()), line);
+        let (from, until) = Sharing::NOISY;
+        for second in [from, until] {
+            let x = self.x(f64::from(second));
+            let line = Stroke { color: color::QUIET_INK, width: 1.0, dashes: "2 3" };
+            let top = Point { x, y: self.area.top };
+            svg.stroke(Path::default().start(top).up(self.area.bottom()), line);
+        }
+        let x = self.x(f64::midpoint(f64::from(from), f64::from(until)));
+        let font = Font { anchor: Anchor::Middle, ..NOTE };
+        svg.text(Point { x, y: self.area.bottom() + 17.0 }, "one tenant is noisy", font);
     }
 
     fn capacity(&self, svg: &mut Svg) {
@@ -145,11 +235,7 @@ impl Plot<'_> {
         let edge = Stroke { color: color::EDGE, width: 1.0, dashes: "" };
         let below = Point { x: self.area.left, y: self.area.bottom() };
         svg.stroke(Path::default().start(below).across(self.area.right()), edge);
-        for mark in [0.0, 50.0, 100.0] {
-            let font = Font { anchor: Anchor::End, ..NOTE };
-            let at = Point { x: self.area.left - 8.0, y: self.y(mark) + 4.0 };
-            svg.text(at, &format!("{mark:.0}/s"), font);
-        }
+        self.rates(svg);
         let (noise, end) = Sharing::NOISY;
         let (asleep, _) = Sharing::ASLEEP;
         let marks = [
@@ -169,6 +255,14 @@ impl Plot<'_> {
         let font = Font { anchor: Anchor::End, ..NOTE };
         let end = format!("{} s", Sharing::SECONDS);
         svg.text(Point { x: self.area.right(), y: self.area.bottom() + 17.0 }, &end, font);
+    }
+
+    fn rates(&self, svg: &mut Svg) {
+        for mark in [0.0, 50.0, 100.0] {
+            let font = Font { anchor: Anchor::End, ..NOTE };
+            let left = if self.is_small { self.area.left - 4.0 } else { self.area.left - 8.0 };
+            svg.text(Point { x: left, y: self.y(mark) + 4.0 }, &format!("{mark:.0}/s"), font);
+        }
     }
 
     /// The outline between two curves.
@@ -243,9 +337,11 @@ mod tests {
 
     #[test]
     fn it_can_be_drawn_and_always_the_same() {
-        let svg = draw_sharing(&Sharing::run(1));
-        assert_eq!(svg, draw_sharing(&Sharing::run(1)));
-        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-        assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        for draw in [draw_sharing, draw_sharing_small] {
+            let svg = draw(&Sharing::run(1));
+            assert_eq!(svg, draw(&Sharing::run(1)));
+            assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+            assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        }
     }
 }
