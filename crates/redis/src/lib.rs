@@ -28,8 +28,8 @@ pub use tidegate_store::By;
 pub use crate::error::ConnectError;
 pub use crate::failure::StoreError;
 pub use crate::fleet::{
-    Fleet, FleetChangeError, FleetCounts, FleetDecided, FleetReceipts, SharedCharge, SharedRule,
-    StoreStats, WantedRule, WithoutStore,
+    Fleet, FleetChangeError, FleetCounts, FleetDebited, FleetDecided, FleetReceipts, SharedCharge,
+    SharedRule, StoreStats, WantedRule, WithoutStore,
 };
 pub use crate::health::{Health, NodeHealth};
 pub use crate::key::{FleetKey, KeyPart, KeyText};

@@ -73,6 +73,11 @@ impl FixedWindow {
         FixedWindow { refusals: refusals_to(self.limit, refused), ..self }
     }
 
+    /// How far refusals may bring a count; 0 if they are not charged.
+    pub(crate) const fn refusals(&self) -> u32 {
+        self.refusals
+    }
+
     /// The policy in plain numbers.
     pub(crate) const fn shape(&self) -> Shape {
         match self.windows {

@@ -82,6 +82,11 @@ impl LineBucket {
         LineBucket { quick: self.narrow && refusals == 0, overdraft, refusals, ..self }
     }
 
+    /// By how many ticks' worth debits may overdraw it, and refusals.
+    pub(crate) const fn debts(&self) -> [u64; 2] {
+        [self.overdraft, self.refusals]
+    }
+
     /// The quota as it is counted.
     pub(crate) const fn grains(&self) -> &Grains {
         &self.grains

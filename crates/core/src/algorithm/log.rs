@@ -42,6 +42,11 @@ impl LogLimit {
         LogLimit { refusals: refusals_to(self.limit, refused), ..self }
     }
 
+    /// How far refusals may bring the sum; 0 if they are not charged.
+    pub(crate) const fn refusals(&self) -> u32 {
+        self.refusals
+    }
+
     /// The policy in plain numbers.
     pub(crate) const fn shape(&self) -> Shape {
         Shape::Log { limit: self.limit, per: self.per }

@@ -60,7 +60,7 @@ pub(crate) trait Algorithm {
     /// `state` has been settled.
     fn refund(&self, state: &mut Self::State, now: Tick, receipt: Receipt);
 
-    /// Gives back up to `cells` of what is owed, by whichever charge; in a window only what this one
+    /// Gives back up to `cells` of what is owed, by any charge; in a window only what this one
     /// counted. `state` has been settled.
     fn give_back(&self, state: &mut Self::State, now: Tick, cells: u32);
 

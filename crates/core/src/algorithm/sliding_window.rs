@@ -41,6 +41,11 @@ impl SlidingWindow {
         SlidingWindow { refusals: refusals_to(self.limit, refused), ..self }
     }
 
+    /// How far refusals may bring a count; 0 if they are not charged.
+    pub(crate) const fn refusals(&self) -> u32 {
+        self.refusals
+    }
+
     /// The policy in plain numbers.
     pub(crate) const fn shape(&self) -> Shape {
         Shape::SlidingWindow { limit: self.limit, per: self.per }

@@ -53,6 +53,42 @@ impl Policy {
         self.overdraft
     }
 
+    /// How far debits may overdraw a bucket, in ticks' worth; of a count nothing is forgiven below
+    /// 2^32 - 1. With [`Policy::refusals_to`] and [`Policy::forgives_from`] for stores that decide
+    /// elsewhere.
+    pub const fn overdraft_ticks(&self) -> u64 {
+        match &self.rule {
+            Rule::Line(it) => it.debts()[0],
+            _ => 0,
+        }
+    }
+
+    /// How far refusals overdraw a bucket, in ticks' worth, or how far they bring a count; 0 if
+    /// they are free.
+    pub const fn refusals_to(&self) -> u64 {
+        match &self.rule {
+            Rule::FixedWindow(it) => it.refusals() as u64,
+            Rule::Line(it) => it.debts()[1],
+            Rule::Log(it) => it.refusals() as u64,
+            Rule::SlidingWindow(it) => it.refusals() as u64,
+        }
+    }
+
+    /// From where on a state may have forgiven something since `at`, so that nothing is given back
+    /// of what was charged then: where a line meets zero, in grains; or what a window or a log has
+    /// counted.
+    pub fn forgives_from(&self, at: Tick) -> u128 {
+        let counted = |refusals| if refusals == 0 { u32::MAX } else { refusals };
+        match &self.rule {
+            Rule::FixedWindow(it) => counted(it.refusals()).into(),
+            Rule::Line(it) => it.forgives_from(at),
+            // What has left meanwhile may have been more.
+            Rule::Log(it) if 0 < it.refusals() => 0,
+            Rule::Log(_) => u32::MAX.into(),
+            Rule::SlidingWindow(it) => counted(it.refusals()).into(),
+        }
+    }
+
     /// Whether its refusals are charged.
     pub const fn refused(&self) -> Refused {
         self.refused
