@@ -34,7 +34,8 @@ impl<'a> Limit<'a> {
     }
 }
 
-/// Decides one request by all of `limits`, and charges all or none.
+/// Decides one request by all of `limits`, and charges all or none; but those that refuse it and
+/// charge what they refuse.
 ///
 /// The verdict of all together waits for the longest: no limit's room ever shrinks by waiting, so
 /// by then all pass.
@@ -50,6 +51,15 @@ pub fn decide_all(limits: &mut [Limit<'_>], now: Tick) -> Verdict {
             limit.receipt = Some(limit.policy.charge(limit.state, now, limit.cost));
             let charged = limit.policy.peek(limit.state, now, 0);
             limit.answer = limit.answer.map(|said| Decision { verdict: said.verdict, ..charged });
+        }
+        return together;
+    }
+    // Waits are said as they are once the refusals are charged, where they are.
+    for limit in limits {
+        if let Some(said) = limit.answer {
+            let told = limit.policy.charge_refusal(limit.state, now, (said, limit.cost));
+            together = together.and(told.verdict);
+            limit.answer = Some(told);
         }
     }
     together

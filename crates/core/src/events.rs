@@ -78,6 +78,20 @@ impl Events {
         taken
     }
 
+    /// Removes up to `cells`, of the oldest events first, and says how many.
+    pub(crate) fn take_oldest(&mut self, cells: u32) -> u32 {
+        let mut taken = 0;
+        while taken < cells
+            && let Some((tick, had)) = self.oldest()
+        {
+            let some = had.min(cells - taken);
+            self.forget_oldest();
+            self.insert(0, tick, had - some);
+            taken += some;
+        }
+        taken
+    }
+
     pub(crate) fn oldest(&self) -> Option<(Tick, u32)> {
         self.iter().next()
     }

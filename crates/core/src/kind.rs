@@ -55,6 +55,12 @@ impl Kind {
     pub const fn has_burst(self) -> bool {
         matches!(self, Kind::Gcra | Kind::LeakyBucket | Kind::LeakyQueue | Kind::TokenBucket)
     }
+
+    /// Whether finished work can be charged to it: all but concurrency, which holds what is under
+    /// way.
+    pub const fn has_debits(self) -> bool {
+        !matches!(self, Kind::Concurrency)
+    }
 }
 
 impl fmt::Display for Kind {

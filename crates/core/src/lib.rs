@@ -37,6 +37,7 @@ pub mod adapt;
 mod algorithm;
 mod all;
 mod credits;
+mod debit;
 mod decision;
 mod events;
 pub mod fair;
@@ -49,6 +50,7 @@ mod without;
 
 pub use crate::all::{Limit, decide_all};
 pub use crate::credits::Credits;
+pub use crate::debit::{Debited, NothingToDebit, Overdraft, Refused};
 pub use crate::decision::{Decision, Receipt, Verdict};
 pub use crate::kind::{Kind, UnknownKind};
 pub use crate::policy::{Change, Policy, State};

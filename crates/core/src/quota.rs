@@ -167,8 +167,12 @@ pub enum QuotaError {
     CreditsTooLarge,
     /// Credits were asked of an algorithm that saves nothing.
     CreditsWithoutBucket,
+    /// An overdraft was asked of an algorithm that remembers every debit, or has none.
+    OverdraftWithoutBucket,
     /// The period was longer than [`Quota::PER_MAX`].
     PeriodTooLong,
+    /// Refused permits were to be charged.
+    RefusedPermitsCharged,
     /// A burst of zero lets nothing pass.
     ZeroBurst,
     /// A quota of zero cells lets nothing pass.
@@ -192,7 +196,13 @@ impl fmt::Display for QuotaError {
             QuotaError::CreditsWithoutBucket => {
                 "only token bucket, GCRA and leaky bucket save credits: choose one of them"
             }
+            QuotaError::OverdraftWithoutBucket => {
+                "windows and logs remember every debit: leave the overdraft out, or choose a bucket"
+            }
             QuotaError::PeriodTooLong => "the period is longer than 366 days: choose a shorter one",
+            QuotaError::RefusedPermitsCharged => {
+                "concurrency has nothing to charge a refusal to: leave it free"
+            }
             QuotaError::ZeroBurst => "a burst of 0 lets nothing pass: give at least 1",
             QuotaError::ZeroCells => "a quota of 0 cells lets nothing pass: give at least 1",
             QuotaError::ZeroPeriod => "the period is zero: give at least one microsecond",

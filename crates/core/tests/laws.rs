@@ -42,6 +42,10 @@ fn at_every_moment(law: impl Fn(&Moment<'_>, tidegate_core::Decision, &mut Rng))
             for _ in 0..40 {
                 now = later(now, rng.below(1 + quota.per().get() / 4));
                 let cost = rng.below_u32(policy.limit().saturating_add(3));
+                if rng.one_in(6) {
+                    // Finished work: now and then the limit is overdrawn.
+                    let _ = policy.debit(&mut state, now, rng.below_u32(policy.limit()));
+                }
                 let before = state.clone();
                 let decision = policy.decide(&mut state, now, cost);
                 let after = state.clone();
@@ -87,6 +91,12 @@ fn law_3_remaining_is_exact() {
     at_every_moment(|moment, decision, _| {
         assert!(decision.remaining <= decision.limit);
         assert_eq!(decision.limit, moment.policy.limit());
+        let overdrawn = moment.policy.overdrawn(&mut moment.after.clone(), moment.now);
+        if 0 < overdrawn {
+            assert_eq!(decision.remaining, 0, "overdrawn by {overdrawn}");
+            assert!(!moment.passes(moment.now, 0), "a look passes");
+            return;
+        }
         assert!(moment.passes(moment.now, decision.remaining), "too few remain");
         let more = u64::from(decision.remaining) + 1;
         if let Ok(more) = u32::try_from(more) {

@@ -11,7 +11,7 @@ fn pair(kind: Kind, quota: Quota) -> (Policy, Oracle) {
     (Policy::new(kind, quota).unwrap(), Oracle::new(kind, quota))
 }
 
-/// Walks both through `steps` random requests, looks and refunds.
+/// Walks both through `steps` random requests, looks, debits and refunds.
 fn walk(kind: Kind, quota: Quota, rng: &mut Rng, steps: u32) -> u32 {
     let (policy, mut oracle) = pair(kind, quota);
     let mut state = policy.fresh();
@@ -28,6 +28,21 @@ fn walk(kind: Kind, quota: Quota, rng: &mut Rng, steps: u32) -> u32 {
             policy.refund(&mut state, now, Receipt::new(at, cost));
             oracle.refund(now, at, cost);
         }
+        if rng.one_in(6) {
+            let cells = rng.below_u32(policy.limit().saturating_mul(2).min(1 << 30));
+            if let Ok(debited) = policy.debit(&mut state, now, cells) {
+                oracle.debit(now, cells);
+                assert_eq!(debited.receipt.cost() + debited.forgiven, cells);
+                charged.push((debited.receipt.at(), debited.receipt.cost()));
+            }
+        }
+        if rng.one_in(10) {
+            let cells = rng.below_u32(policy.limit().min(64));
+            policy.give_back(&mut state, now, cells);
+            oracle.give_back(now, cells);
+        }
+        let overdrawn = policy.overdrawn(&mut state, now);
+        assert_eq!(u128::from(overdrawn), oracle.overdrawn(now), "{kind} {quota}\n{state:?}");
         let small = 2 + rng.below_u32(64);
         let cost = rng.below_u32(policy.limit().saturating_add(2).min(small));
         let cost = if rng.one_in(6) { rng.below_u32(policy.limit()).max(cost) } else { cost };

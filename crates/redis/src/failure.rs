@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::Span;
+use tidegate_core::{NothingToDebit, Span};
 
 use crate::wire::CallError;
 
@@ -22,6 +22,8 @@ pub enum StoreError {
     Unknown(Arc<str>),
     /// Too many requests wait for it.
     Busy,
+    /// The rule is one of concurrency, which nothing can be debited to.
+    NothingToDebit(NothingToDebit),
     /// A state under our name is none of ours, or was damaged.
     Damaged(Arc<str>),
 }
@@ -39,6 +41,7 @@ impl StoreError {
             StoreError::NotCharged(_) => "refused",
             StoreError::Unknown(_) => "unanswered",
             StoreError::Busy => "busy",
+            StoreError::NothingToDebit(_) => "permits",
             StoreError::Damaged(_) => "damaged",
         }
     }
@@ -64,6 +67,7 @@ impl fmt::Display for StoreError {
             StoreError::Busy => f.write_str(
                 "too many requests wait for Redis; it is too slow for what is asked of it",
             ),
+            StoreError::NothingToDebit(why) => why.fmt(f),
             StoreError::Damaged(why) => write!(
                 f,
                 "a key of ours in Redis holds something else ({why}); choose another prefix, or \

@@ -29,7 +29,8 @@ pub use tidegate_store::{
 pub use crate::error::ConnectError;
 pub use crate::failure::StoreError;
 pub use crate::fleet::{
-    Fleet, FleetChangeError, FleetDecided, FleetReceipts, SharedCharge, SharedRule, WantedRule,
+    Fleet, FleetChangeError, FleetDebited, FleetDecided, FleetReceipts, SharedCharge, SharedRule,
+    WantedRule,
 };
 pub use crate::limiter::{
     FleetAnswer, FleetAsk, FleetBuildError, FleetLimiter, FleetLimiterBuilder, FleetPass,

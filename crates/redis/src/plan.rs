@@ -1,6 +1,6 @@
 //! What the script is told about one limit: what to do, and by which numbers.
 
-use tidegate_core::{Grains, Kind, Policy, Receipt, Shape, Span, Tick};
+use tidegate_core::{Grains, Kind, Policy, Receipt, Refused, Shape, Span, Tick};
 
 use crate::flat::Sink;
 use crate::script;
@@ -9,21 +9,17 @@ use crate::wire::ServerRun;
 /// What is to be done with a limit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Does {
-    /// Takes what fits of what has passed elsewhere.
+    /// Charges what has happened, also beyond the limit.
     Debit,
-    /// Takes what this node let through without Redis: of a line also what does not fit, as far as
-    /// a burst beyond it.
-    Repay,
     /// Judges, and charges what passes.
     Decide,
     /// Judges.
     Peek,
+    /// Gives back so many cells, whoever was charged for them.
+    GiveBack,
     /// Gives back what was charged at this tick.
     Refund {
         at: Tick,
-        /// For how long it could not be sent: what time has paid of a line meanwhile is not given
-        /// back again.
-        late: Span,
         /// Only where the data is that it was charged to.
         run: Option<ServerRun>,
     },
@@ -36,7 +32,7 @@ pub(crate) enum Does {
 impl Does {
     /// Gives back what was charged just now.
     pub(crate) fn refund(receipt: &Receipt) -> Does {
-        Does::Refund { at: receipt.at(), late: Span::ZERO, run: None }
+        Does::Refund { at: receipt.at(), run: None }
     }
 
     /// Whether it asks if something passes.
@@ -52,7 +48,7 @@ impl Does {
     fn letter(self) -> &'static [u8] {
         match self {
             Does::Debit => b"b",
-            Does::Repay => b"o",
+            Does::GiveBack => b"g",
             Does::Decide => b"d",
             Does::Peek => b"p",
             Does::Refund { .. } => b"r",
@@ -81,13 +77,33 @@ pub(crate) fn write(args: &mut impl Sink, policy: &Policy, does: Does, cost: u32
     match (policy.kind(), policy.shape(), does) {
         // A queue takes back its last slot only, and then nobody has come since.
         (Kind::LeakyQueue, Shape::Line(grains), Does::Refund { at, .. }) => {
-            write_line(args, &grains, weight(&grains, cost), [1, at.get(), 0]);
+            write_line(args, &grains, weight(&grains, cost), [0, at.get(), 0]);
         }
-        (_, Shape::Line(grains), Does::Refund { late, .. }) => {
-            write_line(args, &grains, less(weight(&grains, cost), late), [0; 3]);
+        (_, Shape::Line(grains), Does::Refund { at, .. }) => {
+            let clipped = split(policy.forgives_from(at), &grains);
+            write_line(args, &grains, weight(&grains, cost), clipped);
         }
         (_, shape, _) => write_shape(args, shape, does, cost),
     }
+    args.number(over(policy, does));
+}
+
+/// How far beyond the limit is charged; of a refund, what the shape needs to know instead.
+fn over(policy: &Policy, does: Does) -> u64 {
+    match (does, policy.shape()) {
+        (Does::Debit, _) => policy.overdraft_ticks(),
+        (Does::Decide, _) => policy.refusals_to(),
+        (Does::Refund { .. }, Shape::Line(_)) if policy.kind() == Kind::LeakyQueue => 0,
+        (Does::Refund { at, .. }, Shape::Line(_)) => at.get() + 1,
+        // A count has less than a word.
+        (Does::Refund { at, .. }, _) => u64::try_from(policy.forgives_from(at)).unwrap_or(u64::MAX),
+        _ => 0,
+    }
+}
+
+/// Whether a limit charges what it refuses: then no shorter script will do.
+pub(crate) fn charges_refusals(policy: &Policy) -> bool {
+    policy.refused() == Refused::Charge
 }
 
 /// Writes the plan of a narrow line: the fields of `narrow_line.lua`.
@@ -134,8 +150,8 @@ pub(crate) fn write_shape(args: &mut impl Sink, shape: Shape, does: Does, cost: 
     }
 }
 
-/// Writes the same for a line: what the cost weighs, what bounds it, and what a tick pays. A refund
-/// has no bound; its place says whether only the last slot comes back, and when that slot ends.
+/// Writes the same for a line: what the cost weighs, what bounds it, and what a tick pays. Instead
+/// of a bound, a refund has the line that may have forgiven something, or when its slot ends.
 fn write_line(args: &mut impl Sink, grains: &Grains, cost: [u64; 3], bound: [u64; 3]) {
     for field in cost.into_iter().chain(bound) {
         args.number(field);
@@ -150,22 +166,22 @@ fn weight(grains: &Grains, cells: u32) -> [u64; 3] {
         let ticks = debt / grains.tick();
         return [ticks >> 52, ticks & ((1 << 52) - 1), debt % grains.tick()];
     }
-    let debt = u128::from(cells) * u128::from(grains.cell());
-    let (ticks, parts) = (debt / u128::from(grains.tick()), debt % u128::from(grains.tick()));
-    // Words stay below 2^25, since a debt does below 2^77; the rest by what it is divided by.
-    [ticks / WORD, ticks % WORD, parts].map(|part| u64::try_from(part).unwrap_or(u64::MAX))
+    // Words stay below 2^25, since a debt does below 2^77.
+    split(u128::from(cells) * u128::from(grains.cell()), grains)
 }
 
-/// What is left of a debt when time has paid some of it.
-fn less([words, ticks, parts]: [u64; 3], paid: Span) -> [u64; 3] {
-    let whole = u128::from(words) * WORD + u128::from(ticks);
-    let Some(left) = whole.checked_sub(paid.get().into()) else { return [0; 3] };
-    let [words, ticks] = [left / WORD, left % WORD].map(|it| u64::try_from(it).unwrap_or(u64::MAX));
-    [words, ticks, parts]
+/// Grains as words, ticks and parts of a tick.
+fn split(amount: u128, grains: &Grains) -> [u64; 3] {
+    let (ticks, parts) = (amount / u128::from(grains.tick()), amount % u128::from(grains.tick()));
+    [ticks / WORD, ticks % WORD, parts].map(|part| u64::try_from(part).unwrap_or(u64::MAX))
 }
 
 /// How many alike may be decided by one count, so that the script's sums stay exact.
 pub(crate) fn most_alike(policy: &Policy, cost: u32) -> u32 {
+    // What a log is told of is one refusal.
+    if charges_refusals(policy) && matches!(policy.shape(), Shape::Log { .. }) {
+        return 1;
+    }
     let Shape::Line(grains) = policy.shape() else { return u32::MAX };
     let [_, ticks, _] = weight(&grains, cost);
     u32::try_from((1_u64 << 52) / (ticks + 1)).unwrap_or(u32::MAX).max(1)

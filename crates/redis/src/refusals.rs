@@ -1,7 +1,8 @@
 //! Refusals that are remembered: what only time can change need not be asked again.
 //!
 //! After a refusal the state that caused it is kept here, and the core is asked instead of Redis,
-//! as long as nothing is left. That is exact, because then nobody can charge anything meanwhile;
+//! as long as nothing is left. That is exact, because then nobody can charge anything meanwhile but
+//! what has happened already (a debit: then it is as good as asked before that);
 //! where something is left, under whatever limit of the request, it is another number as soon as
 //! anybody takes of it. Only a refund, a reset or a raise elsewhere makes it better: so nothing is
 //! kept for longer than [`BOUND`], and what this process gives back itself is forgotten here at
@@ -17,8 +18,10 @@ use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Span, Tick, Verdict};
 
 use crate::call::{Limit, Request};
+use crate::plan::charges_refusals;
+use crate::rule::FleetRule;
 use crate::store::FleetCharge;
-use crate::told::{Answers, Found, One, Told};
+use crate::told::{Answers, Found, Told};
 
 /// How long after a refund, a reset or a raise elsewhere a key may still be refused here.
 pub(crate) const BOUND: Span = Span::from_millis(250);
@@ -244,8 +247,9 @@ impl Refused {
             if latest.verdict.passes() || 0 < latest.remaining {
                 return None;
             }
-            let decision = decide(self.when.earliest(now));
-            return Some((decision.verdict, smallvec![One { decision, receipt: None }]));
+            let mut told = Told::Word(*word);
+            let one = told.peek(policy, self.when.earliest(now), charge.cost);
+            return Some((one.decision.verdict, smallvec![one]));
         }
         // What has left a log since is not known here.
         let latest = self.when.latest(now);
@@ -271,9 +275,9 @@ impl Refused {
         let mut together = Verdict::Allow;
         let mut answers = Answers::with_capacity(charges.len());
         for (charge, told) in charges.iter().zip(&self.told) {
-            let decision = told.clone().peek(charge.rule.policy(), at, charge.cost);
-            together = together.and(decision.verdict);
-            answers.push(One { decision, receipt: None });
+            let one = told.clone().peek(charge.rule.policy(), at, charge.cost);
+            together = together.and(one.decision.verdict);
+            answers.push(one);
         }
         (together, answers)
     }
@@ -284,8 +288,11 @@ fn leaves_nothing(answers: &Answers) -> bool {
     answers.iter().all(|one| one.decision.remaining == 0)
 }
 
+/// A refusal that is charged for is asked for each time.
 fn remembers(request: &Request) -> bool {
-    request.limits.iter().all(|limit| limit.rule.remembers_refusals())
+    let remembers =
+        |rule: &FleetRule| rule.remembers_refusals() && !charges_refusals(rule.policy());
+    request.limits.iter().all(|limit| remembers(&limit.rule))
 }
 
 #[cfg(test)]
@@ -294,7 +301,6 @@ mod tests {
 
     use super::*;
     use crate::plan::Does;
-    use crate::rule::FleetRule;
     use tidegate_store::TextKey as FleetKey;
 
     fn request(client: &str) -> Request {

@@ -36,7 +36,7 @@ impl Tally {
         if let Err(error) = &result {
             let count = match error {
                 StoreError::Resting { .. } => &self.resting,
-                StoreError::NotCharged(_) => &self.refused,
+                StoreError::NotCharged(_) | StoreError::NothingToDebit(_) => &self.refused,
                 StoreError::Unknown(_) => &self.unanswered,
                 StoreError::Busy => &self.busy,
                 StoreError::Damaged(_) => &self.damaged,

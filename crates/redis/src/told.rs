@@ -1,7 +1,9 @@
 //! What a script found, and what the core makes of it: the answers.
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Decision, Policy, Receipt, Shape, Span, State, Tick, Verdict};
+use tidegate_core::{
+    Debited, Decision, Policy, Receipt, Refused, Shape, Span, State, Tick, Verdict,
+};
 
 use crate::value;
 
@@ -32,6 +34,8 @@ pub(crate) struct LogTold {
 pub(crate) struct One {
     pub(crate) decision: Decision,
     pub(crate) receipt: Option<Receipt>,
+    /// By how many cells the limit is overdrawn.
+    pub(crate) overdrawn: u32,
 }
 
 /// The most limits that one request is judged by.
@@ -58,32 +62,64 @@ impl Told {
     }
 
     /// What the limit says of a cost, by itself.
-    pub(crate) fn peek(&mut self, policy: &Policy, now: Tick, cost: u32) -> Decision {
-        match self {
-            Told::Word(word) => {
-                let verdict = policy.decide_word(&mut { *word }, now, cost).verdict;
-                Decision { verdict, ..policy.decide_word(&mut { *word }, now, 0) }
-            }
+    pub(crate) fn peek(&mut self, policy: &Policy, now: Tick, cost: u32) -> One {
+        let decision = match self {
+            Told::Word(word) => match policy.decide_only_word(&mut { *word }, now, cost) {
+                Some(Decision { verdict, .. }) => {
+                    Decision { verdict, ..policy.decide_word(&mut { *word }, now, 0) }
+                }
+                None => policy.peek(&mut policy.unpack([*word, 0]), now, cost),
+            },
             Told::State(state) => policy.peek(state, now, cost),
             Told::Log(log) => log.decision(policy, now, log.judge(policy, now, cost)),
+        };
+        self.answer(policy, now, decision, None)
+    }
+
+    /// What a debit comes to.
+    pub(crate) fn debit(&mut self, policy: &Policy, now: Tick, cells: u32) -> Option<Debited> {
+        match self {
+            Told::Word(word) => policy.debit(&mut policy.unpack([*word, 0]), now, cells).ok(),
+            Told::State(state) => policy.debit(state, now, cells).ok(),
+            Told::Log(log) => Some(log.debit(cells)),
         }
     }
 
-    /// The same, and charges what passes.
-    fn decide(&mut self, policy: &Policy, now: Tick, cost: u32) -> One {
+    /// By how many cells its limit is overdrawn.
+    fn overdrawn(&mut self, policy: &Policy, now: Tick) -> u32 {
         match self {
+            Told::Word(word) => policy.overdrawn(&mut policy.unpack([*word, 0]), now),
+            Told::State(state) => policy.overdrawn(state, now),
+            Told::Log(log) => log.used.saturating_sub(policy.limit()),
+        }
+    }
+
+    /// What it says, and by how much it is overdrawn: that is not looked for where something is
+    /// left.
+    fn answer(
+        &mut self,
+        policy: &Policy,
+        now: Tick,
+        decision: Decision,
+        receipt: Option<Receipt>,
+    ) -> One {
+        let overdrawn = if 0 < decision.remaining { 0 } else { self.overdrawn(policy, now) };
+        One { decision, receipt, overdrawn }
+    }
+
+    /// The same, and charges what passes, or what is refused if that is charged for.
+    fn decide(&mut self, policy: &Policy, now: Tick, cost: u32) -> One {
+        let (decision, receipt) = match self {
             Told::Word(word) => {
                 let decision = policy.decide_word(word, now, cost);
                 let receipt = || policy.receipt_of_word(*word, now, cost);
                 let receipt = decision.verdict.passes().then(receipt);
-                One { decision, receipt }
+                (decision, receipt)
             }
-            Told::State(state) => {
-                let (decision, receipt) = policy.decide_with_receipt(state, now, cost);
-                One { decision, receipt }
-            }
+            Told::State(state) => policy.decide_with_receipt(state, now, cost),
             Told::Log(log) => log.decide(policy, now, cost),
-        }
+        };
+        self.answer(policy, now, decision, receipt)
     }
 }
 
@@ -98,7 +134,7 @@ impl LogTold {
     }
 
     fn judge(&self, policy: &Policy, now: Tick, cost: u32) -> Verdict {
-        if cost <= policy.limit().saturating_sub(self.used) {
+        if policy.limit().checked_sub(self.used).is_some_and(|room| cost <= room) {
             Verdict::Allow
         } else if policy.limit() < cost {
             Verdict::Never
@@ -107,14 +143,27 @@ impl LogTold {
         }
     }
 
-    fn decide(&mut self, policy: &Policy, now: Tick, cost: u32) -> One {
+    /// What a debit comes to; what is left then is of no interest.
+    fn debit(&self, cells: u32) -> Debited {
+        let charged = cells.min(u32::MAX - self.used);
+        let forgiven = cells - charged;
+        Debited { receipt: Receipt::new(self.latest, charged), forgiven }
+    }
+
+    fn decide(&mut self, policy: &Policy, now: Tick, cost: u32) -> (Decision, Option<Receipt>) {
         let verdict = self.judge(policy, now, cost);
+        if let (Verdict::Deny { .. }, Refused::Charge) = (verdict, policy.refused()) {
+            // As core does: the newest stay. When it frees is after that.
+            let sum = u64::from(self.used) + u64::from(cost);
+            let kept = sum.min(policy.refusals_to().max(self.used.into()));
+            (self.used, self.newest) = (u32::try_from(kept).unwrap_or(u32::MAX), Some(self.latest));
+        }
         let receipt = verdict.passes().then(|| Receipt::new(self.latest, cost));
         if verdict.passes() && 0 < cost {
             self.used = self.used.saturating_add(cost);
             self.newest = Some(self.latest);
         }
-        One { decision: self.decision(policy, now, verdict), receipt }
+        (self.decision(policy, now, verdict), receipt)
     }
 
     fn decision(&self, policy: &Policy, now: Tick, verdict: Verdict) -> Decision {
@@ -139,9 +188,17 @@ pub(crate) fn decide(limits: &mut [Found<'_>], now: Tick) -> (Verdict, Answers) 
         let one = told.decide(policy, now, *cost);
         return (one.decision.verdict, smallvec![one]);
     }
-    let (together, peeked) = peek(limits, now);
+    let (mut together, mut answers) = peek(limits, now);
     if !together.passes() {
-        return (together, peeked);
+        // Those that refuse and charge for it say what is so after that.
+        for (limit, one) in limits.iter_mut().zip(&mut answers) {
+            let is_denied = matches!(one.decision.verdict, Verdict::Deny { .. });
+            if is_denied && limit.policy.refused() == Refused::Charge {
+                *one = limit.told.decide(limit.policy, now, limit.cost);
+                together = together.and(one.decision.verdict);
+            }
+        }
+        return (together, answers);
     }
     let decide = |limit: &mut Found<'_>| limit.told.decide(limit.policy, now, limit.cost);
     (together, limits.iter_mut().map(decide).collect())
@@ -152,9 +209,9 @@ pub(crate) fn peek(limits: &mut [Found<'_>], now: Tick) -> (Verdict, Answers) {
     let mut together = Verdict::Allow;
     let mut answers = Answers::new();
     for limit in limits {
-        let decision = limit.told.peek(limit.policy, now, limit.cost);
-        together = together.and(decision.verdict);
-        answers.push(One { decision, receipt: None });
+        let one = limit.told.peek(limit.policy, now, limit.cost);
+        together = together.and(one.decision.verdict);
+        answers.push(one);
     }
     (together, answers)
 }

@@ -1,9 +1,13 @@
 //! What every store must answer: the same as the core, digit for digit.
 //!
 //! A store under test implements [`Subject`]; [`check`] walks it and a plain list of states through
-//! the same random requests, looks, refunds, resets and changes of quota, on all algorithms.
+//! the same random requests, looks, debits, refunds, resets and changes of quota, by all kinds
+//! of policies.
 
-use tidegate_core::{Decision, Kind, Limit, Policy, Quota, Receipt, Span, State, Tick, decide_all};
+use tidegate_core::{
+    Debited, Decision, Kind, Limit, Overdraft, Policy, Quota, Receipt, Refused, Span, State, Tick,
+    decide_all,
+};
 
 use crate::rng::Rng;
 
@@ -35,6 +39,15 @@ pub trait Subject {
     /// Gives a charge back.
     fn refund(&mut self, on: (&Self::Rule, u64), now: Tick, receipt: Receipt);
 
+    /// Charges what has happened; nothing for permits.
+    fn debit(&mut self, on: (&Self::Rule, u64), now: Tick, cells: u32) -> Option<Debited>;
+
+    /// Gives cells back without a receipt.
+    fn give_back(&mut self, on: (&Self::Rule, u64), now: Tick, cells: u32);
+
+    /// By how many cells a key is overdrawn.
+    fn overdrawn(&mut self, on: (&Self::Rule, u64), now: Tick) -> u32;
+
     /// Makes a key fresh.
     fn reset(&mut self, on: (&Self::Rule, u64));
 }
@@ -48,6 +61,8 @@ pub const KEYS: u64 = 5;
 struct Model {
     policy: Policy,
     states: Vec<State>,
+    /// What may be refunded later: whose, when and how much.
+    held: Vec<(u64, Tick, u32)>,
 }
 
 /// Walks `subject` through `steps` random steps from `seed`.
@@ -88,7 +103,10 @@ pub fn check<S: Subject>(subject: &mut S, seed: u64, steps: u32) {
                 let policy = model.policy;
                 let expected = policy.peek(model.state(key), now, cost);
                 assert_eq!(subject.peek((rule, key), now, cost), expected, "{}", context());
+                let expected = policy.overdrawn(model.state(key), now);
+                assert_eq!(subject.overdrawn((rule, key), now), expected, "{}", context());
             }
+            4 => afterwards(subject, &mut rules[index], key, &mut rng, now, &context),
             _ => one(subject, &mut rules[index], key, &mut rng, now, &context),
         }
     }
@@ -108,11 +126,47 @@ fn one<S: Subject>(
     let (expected, model_receipt) = policy.decide_with_receipt(model.state(key), now, cost);
     assert_eq!(decision, expected, "{}: {policy:?}, cost {cost}", context());
     assert_eq!(receipt, model_receipt, "{}", context());
-    if let (Some(receipt), Some(model_receipt)) = (receipt, model_receipt)
-        && rng.one_in(6)
-    {
+    let (Some(receipt), Some(model_receipt)) = (receipt, model_receipt) else { return };
+    if rng.one_in(6) {
         subject.refund((rule, key), now, receipt);
         policy.refund(model.state(key), now, model_receipt);
+    } else {
+        model.hold(key, &model_receipt);
+    }
+}
+
+/// A charge after the fact: a debit, cells that come back without a receipt, or a late refund.
+fn afterwards<S: Subject>(
+    subject: &mut S,
+    (rule, model): &mut (S::Rule, Model),
+    key: u64,
+    rng: &mut Rng,
+    now: Tick,
+    context: &dyn Fn() -> String,
+) {
+    let policy = model.policy;
+    let cells = any_cost(&policy, rng);
+    match rng.below(4) {
+        0 => {
+            subject.give_back((rule, key), now, cells);
+            policy.give_back(model.state(key), now, cells);
+        }
+        1 if !model.held.is_empty() => {
+            let index = usize::try_from(rng.below(model.held.len() as u64)).unwrap_or(0);
+            let (key, at, cost) = model.held.swap_remove(index);
+            let back = cost - rng.below_u32(cost);
+            subject.refund((rule, key), now, Receipt::new(at, back));
+            policy.refund(model.state(key), now, Receipt::new(at, back));
+        }
+        _ => {
+            let cells = cells.saturating_mul(1 + rng.below_u32(4));
+            let debited = subject.debit((rule, key), now, cells);
+            let expected = policy.debit(model.state(key), now, cells).ok();
+            assert_eq!(debited, expected, "{}: {policy:?}, {cells} cells", context());
+            if let Some(expected) = expected {
+                model.hold(key, &expected.receipt);
+            }
+        }
     }
 }
 
@@ -140,7 +194,16 @@ fn all_at_once<S: Subject>(
 
 impl Model {
     fn new(policy: Policy) -> Model {
-        Model { policy, states: (0..KEYS).map(|_| policy.fresh()).collect() }
+        Model { policy, states: (0..KEYS).map(|_| policy.fresh()).collect(), held: Vec::new() }
+    }
+
+    fn hold(&mut self, key: u64, receipt: &Receipt) {
+        if 8 <= self.held.len() {
+            self.held.remove(0);
+        }
+        if 0 < receipt.cost() {
+            self.held.push((key, receipt.at(), receipt.cost()));
+        }
     }
 
     fn state(&mut self, key: u64) -> &mut State {
@@ -152,6 +215,8 @@ impl Model {
         for state in &mut self.states {
             policy.carry(&self.policy, state, now);
         }
+        // What stores know of the policy that a receipt was charged under is theirs.
+        self.held.clear();
         self.policy = policy;
     }
 }
@@ -163,7 +228,16 @@ fn any(rng: &mut Rng) -> Kind {
 fn any_policy(kind: Kind, rng: &mut Rng) -> Policy {
     let quota = if rng.one_in(3) { rng.any_quota() } else { rng.small_quota() };
     let quota = if kind.has_burst() { quota } else { Quota::new(quota.cells(), quota.per()) };
-    Policy::new(kind, quota).expect("every quota of the range is accepted")
+    let policy = Policy::new(kind, quota).expect("every quota of the range is accepted");
+    let overdraft = match rng.below(6) {
+        0 => Overdraft::Cells(rng.below_u32(policy.limit())),
+        1 => Overdraft::Unlimited,
+        _ => Overdraft::Again,
+    };
+    let refused = if rng.one_in(6) { Refused::Charge } else { Refused::Free };
+    // Windows have no overdraft, and permits nothing to charge.
+    let policy = policy.with_overdraft(overdraft).unwrap_or(policy);
+    policy.with_refused(refused).unwrap_or(policy)
 }
 
 fn any_cost(policy: &Policy, rng: &mut Rng) -> u32 {

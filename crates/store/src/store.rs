@@ -86,7 +86,8 @@ pub trait Store: fmt::Debug + Send + Sync {
         }
     }
 
-    /// Brings what a limit charged to `cells`, as far as there is room for more.
+    /// Brings what a limit charged to `cells`: less is given back as if it had never been charged,
+    /// more is debited, also beyond the limit.
     fn settle(
         &self,
         at: Place<'_>,

@@ -1,7 +1,7 @@
 //! The memory store answers as the core does, digit for digit.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use tidegate_core::{Decision, Policy, Receipt, Tick};
+use tidegate_core::{Debited, Decision, Policy, Receipt, Tick};
 use tidegate_sim::conformance::{Answered, Subject, check};
 use tidegate_store::{Charge, MemoryStore, Rule};
 
@@ -44,6 +44,21 @@ impl Subject for Memory {
     fn refund(&mut self, on: (&Rule, u64), now: Tick, receipt: Receipt) {
         let charge = self.charge(on, 0);
         self.0.refund(charge.rule, charge.key, now, receipt);
+    }
+
+    fn debit(&mut self, on: (&Rule, u64), now: Tick, cells: u32) -> Option<Debited> {
+        let charge = self.charge(on, cells);
+        self.0.debit(charge.rule, charge.key, now, cells).ok()
+    }
+
+    fn give_back(&mut self, on: (&Rule, u64), now: Tick, cells: u32) {
+        let charge = self.charge(on, cells);
+        self.0.give_back(charge.rule, charge.key, now, cells);
+    }
+
+    fn overdrawn(&mut self, on: (&Rule, u64), now: Tick) -> u32 {
+        let charge = self.charge(on, 0);
+        self.0.overdrawn(charge.rule, charge.key, now)
     }
 
     fn reset(&mut self, on: (&Rule, u64)) {

@@ -7,6 +7,7 @@
 use core::cmp::Ordering;
 
 use super::Algorithm;
+use crate::debit::{Debited, Refused, refusals_to};
 use crate::decision::{Receipt, Verdict};
 use crate::quota::{Quota, QuotaError};
 use crate::shape::Shape;
@@ -17,6 +18,8 @@ use crate::tick::{Span, Tick};
 pub(crate) struct FixedWindow {
     limit: u32,
     windows: Windows,
+    /// How far requests that are refused may bring a count; 0 if they are not charged.
+    refusals: u32,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,6 +44,7 @@ impl FixedWindow {
             Ok(()) => Ok(FixedWindow {
                 limit: quota.cells(),
                 windows: Windows::Aligned { per: quota.per() },
+                refusals: 0,
             }),
             Err(error) => Err(error),
         }
@@ -61,7 +65,17 @@ impl FixedWindow {
         if middle.get() <= start.get() || end.get() <= middle.get() {
             return Err(QuotaError::Boundaries);
         }
-        Ok(FixedWindow { limit, windows: Windows::Calendar { boundaries } })
+        Ok(FixedWindow { limit, windows: Windows::Calendar { boundaries }, refusals: 0 })
+    }
+
+    /// The window whose refusals are free or not.
+    pub(crate) const fn with_refused(self, refused: Refused) -> FixedWindow {
+        FixedWindow { refusals: refusals_to(self.limit, refused), ..self }
+    }
+
+    /// How far refusals may bring a count; 0 if they are not charged.
+    pub(crate) const fn refusals(&self) -> u32 {
+        self.refusals
     }
 
     /// The policy in plain numbers.
@@ -138,7 +152,7 @@ impl Algorithm for FixedWindow {
     }
 
     fn judge(&self, count: &WindowCount, now: Tick, cost: u32) -> Verdict {
-        if cost <= self.limit.saturating_sub(count.used) {
+        if self.limit.checked_sub(count.used).is_some_and(|room| cost <= room) {
             Verdict::Allow
         } else if self.limit < cost {
             Verdict::Never
@@ -161,11 +175,31 @@ impl Algorithm for FixedWindow {
         count.used
     }
 
+    fn overdrawn(&self, count: &WindowCount, _: Tick) -> u32 {
+        count.used.saturating_sub(self.limit)
+    }
+
+    fn debit(&self, count: &mut WindowCount, now: Tick, cells: u32) -> Debited {
+        let charged = cells.min(u32::MAX - count.used);
+        Debited { receipt: self.charge(count, now, charged), forgiven: cells - charged }
+    }
+
+    fn charge_refusal(&self, count: &mut WindowCount, now: Tick, cells: u32) {
+        let _ = self.charge(count, now, cells.min(self.refusals.saturating_sub(count.used)));
+    }
+
+    /// A count that may have been clipped gives nothing back: without what was charged, more would
+    /// have been counted since.
     fn refund(&self, count: &mut WindowCount, _: Tick, receipt: Receipt) {
         let inside = receipt.at < self.end_of(count.start) || self.is_overdue(receipt.at);
-        if count.start <= receipt.at && inside {
+        let clipped_at = if self.refusals == 0 { u32::MAX } else { self.refusals };
+        if count.start <= receipt.at && inside && count.used < clipped_at {
             count.used = count.used.saturating_sub(receipt.cost);
         }
+    }
+
+    fn give_back(&self, count: &mut WindowCount, _: Tick, cells: u32) {
+        count.used = count.used.saturating_sub(cells);
     }
 
     fn forget_at(&self, count: &WindowCount) -> Tick {

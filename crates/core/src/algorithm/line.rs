@@ -8,6 +8,7 @@
 
 use super::Algorithm;
 use super::amount::{Amount, Divisor};
+use crate::debit::{Debited, Overdraft, Refused};
 use crate::decision::{Decision, Receipt, Verdict};
 use crate::quota::{Grains, Quota, QuotaError};
 use crate::tick::{Span, Tick};
@@ -21,6 +22,13 @@ pub(crate) struct LineBucket {
     overflow: Overflow,
     /// Whether every line of this bucket fits one word, at any tick.
     narrow: bool,
+    /// Whether such a line is decided without unpacking it: only if its refusals are free.
+    quick: bool,
+    /// By how many ticks' worth debits may overdraw it; at least one, so that a line that has
+    /// forgiven something can be told from one that is only full.
+    overdraft: u64,
+    /// The same for requests that are refused; 0 if they are not charged.
+    refusals: u64,
 }
 
 /// What becomes of a request that finds a debt.
@@ -48,11 +56,35 @@ impl LineBucket {
             Ok(grains) => grains,
             Err(error) => return Err(error),
         };
-        let latest = Tick::MAX.get() as u128 * grains.tick() as u128;
+        // The one tick more is that by which every line may be overdrawn.
+        let latest = (Tick::MAX.get() as u128 + 1) * grains.tick() as u128;
         let burst = grains.burst() as u128 * grains.cell() as u128;
         let narrow = latest + burst <= u64::MAX as u128;
         let (per_cell, per_tick) = (Divisor::new(grains.cell()), Divisor::new(grains.tick()));
-        Ok(LineBucket { grains, per_cell, per_tick, overflow, narrow })
+        let overdraft = ticks_of(&grains, grains.burst());
+        let (quick, refusals) = (narrow, 0);
+        Ok(LineBucket { grains, per_cell, per_tick, overflow, narrow, quick, overdraft, refusals })
+    }
+
+    /// The bucket whose debits and refusals may overdraw it so far.
+    pub(crate) const fn with_debts(self, overdraft: Overdraft, refused: Refused) -> LineBucket {
+        let again = ticks_of(&self.grains, self.grains.burst());
+        let overdraft = match overdraft {
+            Overdraft::Again => again,
+            Overdraft::Cells(cells) => ticks_of(&self.grains, cells),
+            Overdraft::Unlimited => PAID_BY.get(),
+        };
+        let refusals = match refused {
+            Refused::Free => 0,
+            Refused::Charge if again < overdraft => again,
+            Refused::Charge => overdraft,
+        };
+        LineBucket { quick: self.narrow && refusals == 0, overdraft, refusals, ..self }
+    }
+
+    /// By how many ticks' worth debits may overdraw it, and refusals.
+    pub(crate) const fn debts(&self) -> [u64; 2] {
+        [self.overdraft, self.refusals]
     }
 
     /// The quota as it is counted.
@@ -66,7 +98,12 @@ impl LineBucket {
         self.narrow
     }
 
-    /// Decides and charges a line that is kept in one word.
+    /// Whether such a line may be decided by [`LineBucket::decide_narrow`].
+    pub(crate) const fn is_quick(&self) -> bool {
+        self.quick
+    }
+
+    /// Decides and charges a line that is kept in one word, and whose refusals are free.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "whoever wants only the verdict pays only for that")]
     pub(crate) fn decide_narrow(&self, zero_at: &mut u64, now: Tick, cost: u32) -> Decision {
@@ -104,10 +141,37 @@ impl LineBucket {
         if grains == 0 {
             return Line::default();
         }
-        let now: u128 = self.grain_time(now);
-        let latest =
-            self.grain_time::<u128>(PAID_BY).max(now + self.in_cells::<u128>(self.limit()));
-        Line { zero_at: now.saturating_add(grains).min(latest) }
+        let zero_at = self.grain_time::<u128>(now).saturating_add(grains);
+        Line { zero_at: zero_at.min(self.latest(now)) }
+    }
+
+    /// The latest zero of any line at `now`: at least one tick more than a burst is owed.
+    fn latest(&self, now: Tick) -> u128 {
+        let full: u128 = self.grain_time::<u128>(now) + self.in_cells::<u128>(self.grains.burst());
+        self.grain_time::<u128>(PAID_BY).max(full + u128::from(self.grains.tick()))
+    }
+
+    /// The latest zero of a line that is overdrawn at `now` by at most so many ticks' worth.
+    fn overdrawn_by(&self, ticks: u64, now: Tick) -> u128 {
+        let full: u128 = self.grain_time::<u128>(now) + self.in_cells::<u128>(self.grains.burst());
+        (full + u128::from(ticks) * u128::from(self.grains.tick())).min(self.latest(now))
+    }
+
+    /// The zero of a line from which on something may have been forgiven since `at`; see
+    /// [`Algorithm::refund`].
+    pub(crate) fn forgives_from(&self, at: Tick) -> u128 {
+        let least = if self.refusals == 0 { self.overdraft } else { self.refusals };
+        self.overdrawn_by(least, at)
+    }
+
+    /// Charges `cells` in full, but lets the line meet zero no later than at `most`; how many were
+    /// forgiven, rounded up.
+    fn overdraw(&self, line: &mut Line, now: Tick, cells: u32, most: u128) -> u32 {
+        let charged = self.charged(line.zero_at, now, cells);
+        // One that is later already stays: after a cut, or where the clock has gone back.
+        line.zero_at = charged.min(most.max(line.zero_at));
+        let forgiven = (charged - line.zero_at).over_ceil(self.per_cell);
+        u32::try_from(forgiven).unwrap_or(cells).min(cells)
     }
 
     /// `line`, which lived until `now` under `old`, another part of the same quota: as full as it
@@ -137,18 +201,14 @@ impl LineBucket {
         self.debt(line.zero_at, now) == 0
     }
 
-    /// Whether `line` can be one of this bucket: no debt is above a burst as of the last tick.
+    /// Whether `line` can be one of this bucket: none is later than the latest of the last tick.
     pub(crate) fn can_be(&self, line: Line) -> bool {
-        let burst: u128 = self.in_cells(self.grains.burst());
-        self.debt(line.zero_at, Tick::MAX) <= burst
+        line.zero_at <= self.latest(Tick::MAX)
     }
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "part of the shortest way, as above")]
     fn judged<A: Amount>(&self, zero_at: A, now: Tick, cost: u32) -> Verdict {
-        if cost == 0 {
-            return Verdict::Allow;
-        }
         if self.grains.burst() < cost {
             return Verdict::Never;
         }
@@ -157,7 +217,7 @@ impl LineBucket {
         let over = debt.less(room);
         if A::ZERO < over {
             Verdict::Deny { retry_after: self.paid_in(over) }
-        } else if A::ZERO < debt && self.overflow == Overflow::Queue {
+        } else if A::ZERO < debt && self.overflow == Overflow::Queue && 0 < cost {
             Verdict::Delay { by: self.paid_in(debt) }
         } else {
             Verdict::Allow
@@ -245,18 +305,66 @@ impl Algorithm for LineBucket {
         u32::try_from(cells).unwrap_or(u32::MAX)
     }
 
+    fn overdrawn(&self, line: &Line, now: Tick) -> u32 {
+        let burst: u128 = self.in_cells(self.grains.burst());
+        let cells = self.debt(line.zero_at, now).less(burst).over_ceil(self.per_cell);
+        u32::try_from(cells).unwrap_or(u32::MAX)
+    }
+
+    fn debit(&self, line: &mut Line, now: Tick, cells: u32) -> Debited {
+        let forgiven = self.overdraw(line, now, cells, self.overdrawn_by(self.overdraft, now));
+        Debited { receipt: self.receipt(line.zero_at, now, cells - forgiven), forgiven }
+    }
+
+    fn charge_refusal(&self, line: &mut Line, now: Tick, cells: u32) {
+        self.overdraw(line, now, cells, self.overdrawn_by(self.refusals, now));
+    }
+
+    /// At most what time has not paid since the receipt's tick.
+    ///
+    /// Without the charge, the line would have stood lower by its cells at that tick. From there
+    /// on the difference falls only while the lower line stands at zero, so by at most what a tick
+    /// pays each tick: what is left is at least what is given back here, whatever was charged or
+    /// given back in between. A debit that was clipped makes the difference smaller too, and leaves
+    /// the line at the bound of its tick or beyond: then nothing is given back.
     fn refund(&self, line: &mut Line, now: Tick, receipt: Receipt) {
-        // Whoever stands behind has been told its slot. Were an earlier one given back, the next
-        // to come would be sent together with the last.
-        if self.overflow == Overflow::Queue && receipt.at != self.forget_at(line) {
-            return;
+        let mut back: u128 = self.in_cells(receipt.cost);
+        if self.overflow == Overflow::Queue {
+            // Whoever stands behind has been told its slot. Were an earlier one given back, the
+            // next to come would be sent together with the last. Nobody has come since the last.
+            if receipt.at != self.forget_at(line) {
+                return;
+            }
+        } else {
+            if self.forgives_from(receipt.at) <= line.zero_at {
+                return;
+            }
+            back = back.less(u128::product(now.since(receipt.at).get(), self.grains.tick()));
         }
-        let back: u128 = self.in_cells(receipt.cost);
         line.zero_at -= back.min(self.debt(line.zero_at, now));
+    }
+
+    fn give_back(&self, line: &mut Line, now: Tick, cells: u32) {
+        // Whose slot of a queue would it be?
+        if self.overflow == Overflow::Meter {
+            line.zero_at -= self.in_cells::<u128>(cells).min(self.debt(line.zero_at, now));
+        }
     }
 
     fn forget_at(&self, line: &Line) -> Tick {
         Tick::from_micros(line.zero_at.over_ceil(self.per_tick))
+    }
+}
+
+/// How many ticks it takes to pay for `cells`, rounded up: at least one, and none after
+/// [`PAID_BY`].
+#[expect(clippy::cast_possible_truncation, reason = "the smaller of it and a tick")]
+const fn ticks_of(grains: &Grains, cells: u32) -> u64 {
+    let ticks = (cells as u128 * grains.cell() as u128).div_ceil(grains.tick() as u128);
+    match ticks {
+        0 => 1,
+        ticks if (PAID_BY.get() as u128) < ticks => PAID_BY.get(),
+        ticks => ticks as u64,
     }
 }
 

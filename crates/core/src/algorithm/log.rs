@@ -5,6 +5,7 @@
 //! one algorithm, exact over every span, and the only one whose state grows.
 
 use super::Algorithm;
+use crate::debit::{Debited, Refused, refusals_to};
 use crate::decision::{Receipt, Verdict};
 use crate::events::Events;
 use crate::quota::{Quota, QuotaError};
@@ -16,6 +17,8 @@ use crate::tick::{Span, Tick};
 pub(crate) struct LogLimit {
     limit: u32,
     per: Span,
+    /// How far requests that are refused may bring the sum; 0 if they are not charged.
+    refusals: u32,
 }
 
 /// The events that still count, oldest first.
@@ -29,9 +32,19 @@ impl LogLimit {
     /// A log for `quota`.
     pub(crate) const fn new(quota: Quota) -> Result<LogLimit, QuotaError> {
         match quota.check_without_burst() {
-            Ok(()) => Ok(LogLimit { limit: quota.cells(), per: quota.per() }),
+            Ok(()) => Ok(LogLimit { limit: quota.cells(), per: quota.per(), refusals: 0 }),
             Err(error) => Err(error),
         }
+    }
+
+    /// The log whose refusals are free or not.
+    pub(crate) const fn with_refused(self, refused: Refused) -> LogLimit {
+        LogLimit { refusals: refusals_to(self.limit, refused), ..self }
+    }
+
+    /// How far refusals may bring the sum; 0 if they are not charged.
+    pub(crate) const fn refusals(&self) -> u32 {
+        self.refusals
     }
 
     /// The policy in plain numbers.
@@ -89,7 +102,7 @@ impl Algorithm for LogLimit {
     }
 
     fn judge(&self, log: &Log, now: Tick, cost: u32) -> Verdict {
-        if cost <= self.limit.saturating_sub(log.used) {
+        if self.limit.checked_sub(log.used).is_some_and(|room| cost <= room) {
             Verdict::Allow
         } else if self.limit < cost {
             Verdict::Never
@@ -113,9 +126,35 @@ impl Algorithm for LogLimit {
         log.used
     }
 
-    fn refund(&self, log: &mut Log, now: Tick, receipt: Receipt) {
-        self.settle(log, now);
-        log.used -= log.events.take_back(receipt.at, receipt.cost, self.per);
+    fn overdrawn(&self, log: &Log, _: Tick) -> u32 {
+        log.used.saturating_sub(self.limit)
+    }
+
+    fn debit(&self, log: &mut Log, now: Tick, cells: u32) -> Debited {
+        let charged = cells.min(u32::MAX - log.used);
+        Debited { receipt: self.charge(log, now, charged), forgiven: cells - charged }
+    }
+
+    /// The newest stay: what is forgotten instead would have left first.
+    fn charge_refusal(&self, log: &mut Log, now: Tick, cells: u32) {
+        let over = (u64::from(log.used) + u64::from(cells)).saturating_sub(self.refusals.into());
+        let over = u32::try_from(over).unwrap_or(u32::MAX).min(log.used);
+        // More than refusals may come to stays, if debits have come to it.
+        let over = over.min(cells);
+        self.give_back(log, now, over);
+        let _ = self.charge(log, now, cells);
+    }
+
+    /// A sum that may have been clipped gives nothing back: without what was charged, more would
+    /// have been counted since. Where refusals are charged that is never known: others have left.
+    fn refund(&self, log: &mut Log, _: Tick, receipt: Receipt) {
+        if self.refusals == 0 && log.used < u32::MAX {
+            log.used -= log.events.take_back(receipt.at, receipt.cost, self.per);
+        }
+    }
+
+    fn give_back(&self, log: &mut Log, _: Tick, cells: u32) {
+        log.used -= log.events.take_oldest(cells);
     }
 
     fn forget_at(&self, log: &Log) -> Tick {

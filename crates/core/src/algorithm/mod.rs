@@ -8,6 +8,7 @@ mod sliding_window;
 
 use core::fmt::Debug;
 
+use crate::debit::Debited;
 use crate::decision::{Decision, Receipt, Verdict};
 use crate::tick::{Span, Tick};
 
@@ -29,7 +30,8 @@ pub(crate) trait Algorithm {
     /// Does to `state` what time alone has done by `now`. Nobody can see it afterwards.
     fn settle(&self, state: &mut Self::State, now: Tick);
 
-    /// Whether `cost` cells may pass; a cost of zero always does. `state` has been settled.
+    /// Whether `cost` cells may pass; a look, of no cells, does unless the limit is overdrawn.
+    /// `state` has been settled.
     fn judge(&self, state: &Self::State, now: Tick, cost: u32) -> Verdict;
 
     /// Takes `cost` cells, which [`Algorithm::judge`] has just let pass.
@@ -43,8 +45,24 @@ pub(crate) trait Algorithm {
     /// has been settled.
     fn lacks(&self, state: &Self::State, now: Tick) -> u32;
 
-    /// Gives back what `receipt` says was charged: never above full, never into another window.
+    /// Cells beyond the limit, rounded up. `state` has been settled.
+    fn overdrawn(&self, state: &Self::State, now: Tick) -> u32;
+
+    /// Takes `cells` in full, also beyond the limit, as far as a state remembers. `state` has been
+    /// settled.
+    fn debit(&self, state: &mut Self::State, now: Tick, cells: u32) -> Debited;
+
+    /// The same for a request that was refused, as far as those are charged.
+    fn charge_refusal(&self, state: &mut Self::State, now: Tick, cells: u32);
+
+    /// Gives back what `receipt` says was charged: never above full, never into another window, and
+    /// nothing that would let pass what would not have passed had it never been charged.
+    /// `state` has been settled.
     fn refund(&self, state: &mut Self::State, now: Tick, receipt: Receipt);
+
+    /// Gives back up to `cells` of what is owed, by any charge; in a window only what this one
+    /// counted. `state` has been settled.
+    fn give_back(&self, state: &mut Self::State, now: Tick, cells: u32);
 
     /// When `state` can no longer be told from a fresh one, and may be forgotten.
     fn forget_at(&self, state: &Self::State) -> Tick;

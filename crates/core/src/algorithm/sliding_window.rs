@@ -4,6 +4,7 @@
 //! very end is forgotten a little too early in the next.
 
 use super::Algorithm;
+use crate::debit::{Debited, Refused, refusals_to};
 use crate::decision::{Receipt, Verdict};
 use crate::quota::{Quota, QuotaError};
 use crate::shape::Shape;
@@ -14,6 +15,8 @@ use crate::tick::{Span, Tick};
 pub(crate) struct SlidingWindow {
     limit: u32,
     per: Span,
+    /// How far requests that are refused may bring a count; 0 if they are not charged.
+    refusals: u32,
 }
 
 /// What was used in the window that starts at `start`, and in the one before it.
@@ -28,9 +31,19 @@ impl SlidingWindow {
     /// Windows for `quota`.
     pub(crate) const fn new(quota: Quota) -> Result<SlidingWindow, QuotaError> {
         match quota.check_without_burst() {
-            Ok(()) => Ok(SlidingWindow { limit: quota.cells(), per: quota.per() }),
+            Ok(()) => Ok(SlidingWindow { limit: quota.cells(), per: quota.per(), refusals: 0 }),
             Err(error) => Err(error),
         }
+    }
+
+    /// The window whose refusals are free or not.
+    pub(crate) const fn with_refused(self, refused: Refused) -> SlidingWindow {
+        SlidingWindow { refusals: refusals_to(self.limit, refused), ..self }
+    }
+
+    /// How far refusals may bring a count; 0 if they are not charged.
+    pub(crate) const fn refusals(&self) -> u32 {
+        self.refusals
     }
 
     /// The policy in plain numbers.
@@ -72,7 +85,7 @@ impl SlidingWindow {
 
     /// When `cost` passes: in this window, in the next, or in the one after that.
     fn passes_at(&self, pair: &WindowPair, cost: u32) -> Tick {
-        if let Some(spare) = self.limit.checked_sub(pair.this.saturating_add(cost)) {
+        if let Some(spare) = pair.this.checked_add(cost).and_then(|it| self.limit.checked_sub(it)) {
             let into = self.fades_in(pair.last, spare);
             return pair.start.after(Span::from_micros(into));
         }
@@ -108,7 +121,7 @@ impl Algorithm for SlidingWindow {
     }
 
     fn judge(&self, pair: &WindowPair, now: Tick, cost: u32) -> Verdict {
-        if cost <= self.room(pair, now) {
+        if self.used(pair, now) + u64::from(cost) <= self.limit.into() {
             Verdict::Allow
         } else if self.limit < cost {
             Verdict::Never
@@ -130,15 +143,41 @@ impl Algorithm for SlidingWindow {
         u32::try_from(self.used(pair, now)).unwrap_or(u32::MAX)
     }
 
+    fn overdrawn(&self, pair: &WindowPair, now: Tick) -> u32 {
+        let over = self.used(pair, now).saturating_sub(self.limit.into());
+        u32::try_from(over).unwrap_or(u32::MAX)
+    }
+
+    fn debit(&self, pair: &mut WindowPair, now: Tick, cells: u32) -> Debited {
+        let charged = cells.min(u32::MAX - pair.this);
+        Debited { receipt: self.charge(pair, now, charged), forgiven: cells - charged }
+    }
+
+    fn charge_refusal(&self, pair: &mut WindowPair, now: Tick, cells: u32) {
+        let _ = self.charge(pair, now, cells.min(self.refusals.saturating_sub(pair.this)));
+    }
+
+    /// A count that may have been clipped gives nothing back: without what was charged, more would
+    /// have been counted since.
     fn refund(&self, pair: &mut WindowPair, _: Tick, receipt: Receipt) {
         if pair.start.after(self.per) <= receipt.at {
             return;
         }
-        if pair.start <= receipt.at {
-            pair.this = pair.this.saturating_sub(receipt.cost);
+        let count = if pair.start <= receipt.at {
+            &mut pair.this
         } else if pair.start.since(receipt.at) <= self.per {
-            pair.last = pair.last.saturating_sub(receipt.cost);
+            &mut pair.last
+        } else {
+            return;
+        };
+        let clipped_at = if self.refusals == 0 { u32::MAX } else { self.refusals };
+        if *count < clipped_at {
+            *count = count.saturating_sub(receipt.cost);
         }
+    }
+
+    fn give_back(&self, pair: &mut WindowPair, _: Tick, cells: u32) {
+        pair.this = pair.this.saturating_sub(cells);
     }
 
     fn forget_at(&self, pair: &WindowPair) -> Tick {

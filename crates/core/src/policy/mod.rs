@@ -6,7 +6,8 @@ use crate::algorithm::{
     Algorithm, FixedWindow, Line, LineBucket, Log, LogLimit, Overflow, SlidingWindow, WindowCount,
     WindowPair,
 };
-use crate::decision::{Decision, Receipt};
+use crate::debit::{Overdraft, Refused};
+use crate::decision::{Decision, Receipt, Verdict};
 use crate::kind::Kind;
 use crate::quota::{Grains, Quota, QuotaError};
 use crate::shape::Shape;
@@ -19,6 +20,8 @@ pub use self::change::Change;
 pub struct Policy {
     kind: Kind,
     rule: Rule,
+    overdraft: Overdraft,
+    refused: Refused,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -66,8 +69,9 @@ macro_rules! with_state {
     }};
 }
 
-// Below the macro, which it uses.
+// Below the macro, which they use.
 mod change;
+mod debt;
 
 impl Policy {
     /// `kind` with `quota`.
@@ -89,7 +93,11 @@ impl Policy {
             Kind::LeakyQueue => made!(Line, LineBucket::new(quota, Overflow::Queue)),
             Kind::SlidingWindow => made!(SlidingWindow, SlidingWindow::new(quota)),
         };
-        Ok(Policy { kind, rule })
+        Ok(Policy::of(kind, rule))
+    }
+
+    const fn of(kind: Kind, rule: Rule) -> Policy {
+        Policy { kind, rule, overdraft: Overdraft::Again, refused: Refused::Free }
     }
 
     /// A token bucket.
@@ -103,7 +111,7 @@ impl Policy {
     /// it does, the second window goes on, so that a late caller lets nobody pass twice.
     pub const fn calendar(limit: u32, boundaries: [Tick; 3]) -> Result<Policy, QuotaError> {
         match FixedWindow::calendar(limit, boundaries) {
-            Ok(window) => Ok(Policy { kind: Kind::FixedWindow, rule: Rule::FixedWindow(window) }),
+            Ok(window) => Ok(Policy::of(Kind::FixedWindow, Rule::FixedWindow(window))),
             Err(error) => Err(error),
         }
     }
@@ -167,8 +175,12 @@ impl Policy {
     ) -> (Decision, Option<Receipt>) {
         with_state!(self, state, |it, memory| {
             it.settle(memory, now);
-            let verdict = it.judge(memory, now, cost);
+            let mut verdict = it.judge(memory, now, cost);
             let receipt = verdict.passes().then(|| it.charge(memory, now, cost));
+            if self.refused == Refused::Charge && matches!(verdict, Verdict::Deny { .. }) {
+                it.charge_refusal(memory, now, cost);
+                verdict = it.judge(memory, now, cost);
+            }
             (it.decision(memory, now, verdict), receipt)
         })
     }
@@ -180,20 +192,20 @@ impl Policy {
     #[expect(clippy::inline_always, reason = "whoever wants only the verdict pays only for that")]
     pub fn decide_word(&self, word: &mut u64, now: Tick, cost: u32) -> Decision {
         if let Rule::Line(line) = &self.rule
-            && line.is_narrow()
+            && line.is_quick()
         {
             return line.decide_narrow(word, now, cost);
         }
         self.decide_wide_word(word, now, cost)
     }
 
-    /// The same where a state fits one word, and the answer stays in registers; `None` where it
-    /// does not fit: see [`Policy::words`].
+    /// The same where a state fits one word and refusals are free, and the answer stays in
+    /// registers; `None` elsewhere: see [`Policy::words`].
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as above")]
     pub fn decide_only_word(&self, word: &mut u64, now: Tick, cost: u32) -> Option<Decision> {
         match &self.rule {
-            Rule::Line(line) if line.is_narrow() => Some(line.decide_narrow(word, now, cost)),
+            Rule::Line(line) if line.is_quick() => Some(line.decide_narrow(word, now, cost)),
             _ => None,
         }
     }
@@ -214,7 +226,8 @@ impl Policy {
         }
     }
 
-    /// What [`Policy::decide`] would answer, without charging: the numbers are those of now.
+    /// What [`Policy::decide`] would answer, without charging: the numbers are those of now. Where
+    /// refusals are charged, this is what one that is not would be told.
     pub fn peek(&self, state: &mut State, now: Tick, cost: u32) -> Decision {
         with_state!(self, state, |it, memory| {
             it.settle(memory, now);
@@ -225,17 +238,6 @@ impl Policy {
     /// Charges what [`Policy::peek`] has just let pass at the same tick.
     pub(crate) fn charge(&self, state: &mut State, now: Tick, cost: u32) -> Receipt {
         with_state!(self, state, |it, memory| it.charge(memory, now, cost))
-    }
-
-    /// Gives back what was charged: never above full, never into another window.
-    ///
-    /// A queue takes back its last slot only: whoever stands behind an earlier one has been told
-    /// when to start, and two would start together. An earlier slot stays empty.
-    pub fn refund(&self, state: &mut State, now: Tick, receipt: Receipt) {
-        with_state!(self, state, |it, memory| {
-            it.settle(memory, now);
-            it.refund(memory, now, receipt);
-        });
     }
 
     /// Whether a refund by `receipt` gives anything back at `now`. Of a queue, only the last slot
@@ -403,7 +405,7 @@ mod tests {
     fn words_that_no_state_has_are_refused() {
         let policy = |kind, cells| Policy::new(kind, Quota::per_hour(cells)).unwrap();
         let narrow = policy(Kind::TokenBucket, 10);
-        let most = Tick::MAX.get() + 10 * 360_000_000;
+        let most = Tick::MAX.get() + 10 * 360_000_000 + 1;
         assert!(narrow.unpack_checked([most, 0]).is_some());
         assert_eq!(narrow.unpack_checked([most + 1, 0]), None);
         assert_eq!(narrow.unpack_checked([0, 1]), None);

@@ -8,7 +8,7 @@ use foldhash::fast::FixedState;
 use smallvec::SmallVec;
 use tidegate_core::{Shape, Tick};
 
-pub(crate) use self::read::{Elsewhere, Outcome, Renewed, read};
+pub(crate) use self::read::{Debits, Elsewhere, Outcome, Renewed, read};
 use crate::flat::{Flat, Sink};
 use crate::plan::{self, Does};
 use crate::rule::{FleetRule, Former, Place};
@@ -157,7 +157,7 @@ fn simple<'a>(runs: &[Run<'a>]) -> Option<&'a Limit> {
             && limit.rule.is(&first.rule)
             && limit.formers == 0
     };
-    let is_plain = 0 < first.cost;
+    let is_plain = 0 < first.cost && !plan::charges_refusals(first.rule.policy());
     (is_plain && runs.iter().all(is_simple)).then_some(first)
 }
 

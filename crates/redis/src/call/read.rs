@@ -1,7 +1,7 @@
 //! The reply to a call: what became of each request.
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Receipt, Tick};
+use tidegate_core::{Debited, Receipt, Tick};
 
 use super::Run;
 use crate::plan::Does;
@@ -17,6 +17,8 @@ pub(crate) enum Outcome<'a> {
     Elsewhere(Vec<Elsewhere>),
     /// Permits were renewed: the receipt of each; nothing for one that has lapsed.
     Renewed(Renewed),
+    /// Charged; what it came to, limit by limit.
+    Debited(Debits),
     /// Given back; whether all of it was. A slot of a queue stays taken if others stand behind it.
     Refunded(bool),
     /// Nothing was done: a state cannot be read.
@@ -25,6 +27,9 @@ pub(crate) enum Outcome<'a> {
 
 /// The receipts of renewed permits, limit by limit; nothing for one that has lapsed.
 pub(crate) type Renewed = SmallVec<[Option<Receipt>; 1]>;
+
+/// What debits came to, limit by limit.
+pub(crate) type Debits = SmallVec<[Debited; 1]>;
 
 /// A state that is kept under a former policy.
 #[derive(Debug)]
@@ -52,12 +57,13 @@ pub(crate) fn read<'a>(
         _ => return Err(Garbled),
     }
     let now = u64::try_from(number(&mut items)?).map_err(|_| Garbled)?;
+    let now = Tick::from_micros(now);
     let mut outcomes = Vec::with_capacity(runs.len());
     for run in runs {
         let passed = number(&mut items)?;
-        outcomes.push(outcome(run, passed, &mut items)?);
+        outcomes.push(outcome(run, (passed, now), &mut items)?);
     }
-    Ok((Tick::from_micros(now), outcomes))
+    Ok((now, outcomes))
 }
 
 /// The same of `whole_line.lua`: one text, a line for each.
@@ -95,7 +101,11 @@ fn line_outcome<'a>(run: &Run<'a>, line: &[u8]) -> Result<Outcome<'a>, Garbled> 
 }
 
 /// What became of a run of which so many passed, limit by limit.
-fn outcome<'a>(run: &Run<'a>, passed: i64, items: &mut Items<'_>) -> Result<Outcome<'a>, Garbled> {
+fn outcome<'a>(
+    run: &Run<'a>,
+    (passed, now): (i64, Tick),
+    items: &mut Items<'_>,
+) -> Result<Outcome<'a>, Garbled> {
     let limits = &run.request.limits;
     if passed == -2 {
         let texts: Result<Vec<&[u8]>, Garbled> = limits.iter().map(|_| bytes(items)).collect();
@@ -113,6 +123,9 @@ fn outcome<'a>(run: &Run<'a>, passed: i64, items: &mut Items<'_>) -> Result<Outc
     if let Does::Renew { .. } = run.request.does {
         let renewed: Result<_, Garbled> = limits.iter().map(|_| renewed(bytes(items)?)).collect();
         return renewed.map(Outcome::Renewed);
+    }
+    if let Does::Debit = run.request.does {
+        return debited(run, now, items);
     }
     if let Does::Refund { .. } = run.request.does {
         let mut is_back = true;
@@ -139,6 +152,20 @@ fn outcome<'a>(run: &Run<'a>, passed: i64, items: &mut Items<'_>) -> Result<Outc
         return Ok(Outcome::Unreadable("not a state".to_owned()));
     }
     Ok(Outcome::Decided { passed: u32::try_from(passed).map_err(|_| Garbled)?, found })
+}
+
+/// What debits came to, worked out from the states that were found.
+fn debited<'a>(run: &Run<'_>, now: Tick, items: &mut Items<'_>) -> Result<Outcome<'a>, Garbled> {
+    let mut debits = Debits::new();
+    for limit in &run.request.limits {
+        let (policy, found) = (limit.rule.policy(), bytes(items)?);
+        let told = Told::read(policy, found);
+        match told.and_then(|mut told| told.debit(policy, now, limit.cost)) {
+            Some(debited) => debits.push(debited),
+            None => return Ok(Outcome::Unreadable("not a state".to_owned())),
+        }
+    }
+    Ok(Outcome::Debited(debits))
 }
 
 /// A tick, a space and cells; or nothing.

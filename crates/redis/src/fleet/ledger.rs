@@ -11,9 +11,6 @@ use tidegate_store::{By, Clock, Later, Left, Standing, TextKey, all};
 
 use super::{Fleet, FleetDecided, FleetReceipts, SharedCharge, SharedRule};
 
-/// How often room is looked for that others may take meanwhile.
-const LOOKS_MAX: usize = 8;
-
 /// What a limit has charged, and where.
 pub(super) struct Ledger {
     fleet: Fleet,
@@ -94,44 +91,28 @@ impl Ledger {
     async fn bring(self: Arc<Ledger>) {
         let mut receipts = self.receipts.lock().await;
         let Stands { wanted, charged, .. } = *self.stands();
-        let (charged, decided) = if charged < wanted {
-            let (cells, decided) = self.charge(wanted - charged, &mut receipts).await;
-            (charged + cells, Some(decided))
+        let charged = if charged < wanted {
+            charged + self.debit(wanted - charged, &mut receipts).await
         } else {
             give_back(charged - wanted, &mut receipts).await;
-            // Redis does not say what is left after a refund. If nobody has the ledger any more,
-            // nobody asks.
-            let is_asked = 1 < Arc::strong_count(&self);
-            (wanted, if is_asked { Some(self.decide(0).await) } else { None })
+            wanted
         };
-        let left = decided.and_then(|decided| self.heard(&decided));
+        // Neither says what is left then. If nobody has the ledger any more, nobody asks.
+        let is_asked = 1 < Arc::strong_count(&self);
+        let charge = SharedCharge { rule: &self.rule, key: &self.key, cost: 0 };
+        let left = if is_asked { self.heard(&self.fleet.peek(&[charge]).await) } else { None };
         self.stands().settle(wanted, charged, left);
     }
 
-    /// Charges `cells` more, or as many as there is room for: it has happened already.
-    async fn charge(&self, cells: u32, receipts: &mut Vec<Placed>) -> (u32, FleetDecided) {
-        let mut cells = cells;
-        let mut decided = self.decide(cells).await;
-        for _ in 0..LOOKS_MAX {
-            if decided.verdict.passes() {
-                let charged = std::mem::take(&mut decided.receipts);
-                receipts.push(Placed { receipts: charged, place: 0 });
-                return (cells, decided);
+    /// Charges `cells` more in full: it has happened already. How many are charged.
+    async fn debit(&self, cells: u32, receipts: &mut Vec<Placed>) -> u32 {
+        let charge = SharedCharge { rule: &self.rule, key: &self.key, cost: cells };
+        match self.fleet.debit(charge).await {
+            Ok(debited) => {
+                receipts.push(Placed { receipts: debited.receipts, place: 0 });
+                cells
             }
-            cells = decided.each.first().map_or(0, |it| it.remaining).min(cells);
-            if cells == 0 {
-                break;
-            }
-            decided = self.decide(cells).await;
-        }
-        (0, decided)
-    }
-
-    async fn decide(&self, cost: u32) -> FleetDecided {
-        let charge = SharedCharge { rule: &self.rule, key: &self.key, cost };
-        match cost {
-            0 => self.fleet.peek(&[charge]).await,
-            _ => self.fleet.decide(&[charge]).await,
+            Err(_) => 0,
         }
     }
 

@@ -21,7 +21,7 @@ mod without;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tidegate_core::{Change, Policy, Tick, WithoutStore};
+use tidegate_core::{Change, Debited, Policy, Tick, WithoutStore};
 use tidegate_store::{Clock as _, DecisionCounts, MemoryStore, SystemClock};
 
 use self::counts::Counts;
@@ -100,6 +100,15 @@ pub struct SharedCharge<'a> {
     pub key: &'a FleetKey,
     /// How many cells; with zero, it only looks.
     pub cost: u32,
+}
+
+/// What came of a debit.
+#[derive(Debug)]
+pub struct FleetDebited {
+    /// What was charged: to be given back if it turns out to have been less. Its place is zero.
+    pub receipts: FleetReceipts,
+    /// How many cells were more than the state remembers, rounded up: they are not owed.
+    pub forgiven: u32,
 }
 
 impl Fleet {
@@ -197,22 +206,23 @@ impl Fleet {
         receipts.refund().await
     }
 
-    /// Charges what has passed already, as far as there is room for it.
+    /// Charges what has happened in full, also beyond the limit: see [`Policy::debit`].
     ///
     /// Where Redis does not answer, it is charged to this node's share, and to Redis when that is
     /// back; a rule without a share counts nothing then, and says why.
-    pub async fn debit(&self, charge: SharedCharge<'_>) -> Result<(), StoreError> {
-        if charge.cost == 0 {
-            return Ok(());
-        }
+    pub async fn debit(&self, charge: SharedCharge<'_>) -> Result<FleetDebited, StoreError> {
         let part = Part::new(&charge);
+        let run = self.inner.store.run_now();
         let done = self.inner.store.debit_by(part.wanted(), self.inner.store.deadline()).await;
         match done {
-            Err(_) if charge.rule.is_local() => {
-                self.debit_share(&part);
-                Ok(())
+            Ok(Debited { receipt, forgiven }) => {
+                let receipt = std::iter::once(Some(receipt));
+                let receipts = FleetReceipts::of_store(self, &[part], run, receipt);
+                Ok(FleetDebited { receipts, forgiven })
             }
-            done => done,
+            Err(error @ StoreError::NothingToDebit(_)) => Err(error),
+            Err(_) if charge.rule.is_local() => Ok(self.debit_share(&part)),
+            Err(error) => Err(error),
         }
     }
 

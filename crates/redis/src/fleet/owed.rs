@@ -10,7 +10,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use tidegate_core::{Receipt, Span, Tick};
+use tidegate_core::{Overdraft, Policy, Receipt, Refused, Span, Tick};
 use tidegate_store::{Key, MemoryStore, Rule, TooManyRules, Wanted};
 
 use super::judge::Part;
@@ -47,12 +47,14 @@ impl Owed {
         Owed { store, keys_max, written, base, count_at, full_until, written_off }
     }
 
-    pub(super) fn rule(&self, policy: tidegate_core::Policy) -> Result<Rule, TooManyRules> {
-        self.store.rule(policy)
+    pub(super) fn rule(&self, policy: Policy) -> Result<Rule, TooManyRules> {
+        self.store.rule(remembering(policy))
     }
 
     pub(super) fn put(&self, wanted: &[Wanted<'_>], now: Tick) -> Result<Vec<Rule>, TooManyRules> {
-        let rules = self.store.put(wanted, now);
+        let wanted: Vec<Wanted<'_>> =
+            wanted.iter().map(|it| Wanted { policy: remembering(it.policy), ..*it }).collect();
+        let rules = self.store.put(&wanted, now);
         self.note_written();
         rules
     }
@@ -114,6 +116,7 @@ impl Owed {
     fn owes(&self, rule: &Rule, key: Key, now: Tick) -> u32 {
         let look = self.store.peek(rule, key, now, 0);
         let owes = look.limit.saturating_sub(look.remaining);
+        let owes = owes.saturating_add(self.store.overdrawn(rule, key, now));
         // After a change of its rule it may have been moved just now, past somebody who counts.
         if 0 < owes {
             self.note_written();
@@ -128,9 +131,9 @@ impl Owed {
             self.written_off.fetch_add(cost.into(), Relaxed);
             return None;
         }
-        let (_, receipt) = self.store.decide_with_receipt(&part.present.owed, key, now, cost);
+        let debited = self.store.debit(&part.present.owed, key, now, cost).ok()?;
         self.note_written();
-        Some((key, receipt?))
+        Some((key, debited.receipt))
     }
 
     /// Takes some of it back.
@@ -145,8 +148,9 @@ impl Owed {
         let left = self.owes(rule, key, now).saturating_sub(cost);
         self.clear(rule, key);
         if 0 < left {
-            self.store.decide(rule, key, now, left);
-            self.note_written();
+            if self.store.debit(rule, key, now, left).is_ok() {
+                self.note_written();
+            }
         }
     }
 
@@ -156,12 +160,18 @@ impl Owed {
     }
 }
 
+/// The policy of a share, as debts are remembered by it: all of them, and no refusals.
+fn remembering(share: Policy) -> Policy {
+    let all = share.with_refused(Refused::Free).unwrap_or(share);
+    all.with_overdraft(Overdraft::Unlimited).unwrap_or(all)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
-    use tidegate_core::{Kind, Policy, Quota};
+    use tidegate_core::{Kind, Quota};
 
     use super::*;
     use crate::fleet::{SharedCharge, SharedRule};

@@ -118,7 +118,7 @@ impl Fleet {
         tokio::spawn(async move {
             let inner = &leaving.fleet.inner;
             let charge = FleetCharge { rule: &present.rule, key: &fleet_key, cost };
-            let done = inner.store.repay_by(charge, deadline).await;
+            let done = inner.store.debit_by(charge, deadline).await;
             let is_refused = done.as_ref().is_err_and(StoreError::is_certain);
             // A server that is full says no in time, and lets nothing pass either.
             let is_in_time = !inner.store.left(deadline).is_zero();

@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tidegate_core::{Kind, Receipt, Tick};
+use tidegate_core::{Kind, Receipt};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::{Fleet, Inner, SharedRule};
 use crate::failure::StoreError;
-use crate::store::Since;
 use crate::wire::ServerRun;
 use tidegate_store::TextKey as FleetKey;
 
@@ -38,13 +37,6 @@ pub(super) struct Return {
     pub(super) run: ServerRun,
 }
 
-/// The same, and since when.
-#[derive(Debug)]
-struct Late {
-    back: Return,
-    asked: Tick,
-}
-
 /// What waits for Redis.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
@@ -55,7 +47,7 @@ pub(super) struct Returns {
 
 #[derive(Debug, Default)]
 struct Kept {
-    queue: VecDeque<Late>,
+    queue: VecDeque<Return>,
     is_sending: bool,
 }
 
@@ -68,29 +60,29 @@ impl Returns {
     /// Forgets what is to be given back to a key: it has been made fresh.
     pub(super) fn forget(&self, rule: &SharedRule, key: &FleetKey) {
         let is_it = |back: &Return| back.rule.number() == rule.number() && back.key == *key;
-        self.lock().queue.retain(|late| !is_it(&late.back));
+        self.lock().queue.retain(|back| !is_it(back));
     }
 
     /// Keeps it, if there is room; whether somebody is to be started who sends it.
-    fn keep(&self, late: Late) -> bool {
+    fn keep(&self, back: Return) -> bool {
         let mut kept = self.lock();
         if RETURNS_MAX <= kept.queue.len() {
             drop(kept);
-            self.drop(&late);
+            self.drop(&back);
             return false;
         }
-        kept.queue.push_back(late);
+        kept.queue.push_back(back);
         !std::mem::replace(&mut kept.is_sending, true)
     }
 
-    fn drop(&self, late: &Late) {
-        self.dropped.fetch_add(late.back.receipt.cost().into(), Ordering::Relaxed);
+    fn drop(&self, back: &Return) {
+        self.dropped.fetch_add(back.receipt.cost().into(), Ordering::Relaxed);
     }
 
     /// Whom the first is about. Whoever sends has nothing to do any more if there is none.
     fn first(&self) -> Option<(SharedRule, FleetKey)> {
         let mut kept = self.lock();
-        let first = kept.queue.front().map(|late| (late.back.rule.clone(), late.back.key));
+        let first = kept.queue.front().map(|back| (back.rule.clone(), back.key));
         kept.is_sending = first.is_some();
         first
     }
@@ -103,7 +95,7 @@ impl Returns {
         }
     }
 
-    fn take(&self) -> Vec<Late> {
+    fn take(&self) -> Vec<Return> {
         let mut kept = self.lock();
         let some = kept.queue.len().min(SENT_MAX);
         kept.queue.drain(..some).collect()
@@ -135,28 +127,21 @@ impl Fleet {
     /// Redis certainly did not do is kept, and sent again. Whether it came back: the slot of a
     /// queue may not.
     pub(super) async fn give_back(&self, back: Return) -> Result<bool, StoreError> {
-        let asked = self.inner.store.now();
-        self.send(Late { back, asked }).await
-    }
-
-    async fn send(&self, late: Late) -> Result<bool, StoreError> {
-        let Late { back, asked } = &late;
         let run = (!back.is_permit()).then_some(back.run);
         let (store, rule) = (&self.inner.store, back.rule.present());
-        let since = Since { asked: *asked, run };
-        let done = store.refund_since(&rule.rule, &back.key, &back.receipt, since).await;
+        let done = store.refund_in(&rule.rule, &back.key, &back.receipt, run).await;
         if let Err(error) = &done {
             let is_over = run.is_some_and(|run| run != store.run_now());
             if is_over || !may_be_repeated(error) {
-                self.inner.returns.drop(&late);
-            } else if self.inner.returns.keep(late) {
+                self.inner.returns.drop(&back);
+            } else if self.inner.returns.keep(back) {
                 self.start_sending();
             }
         }
         done
     }
 
-    /// Not async: what it starts calls [`Fleet::send`], which called this.
+    /// Not async: what it starts calls [`Fleet::give_back`], which called this.
     fn start_sending(&self) {
         let work = send_kept(Arc::downgrade(&self.inner));
         drop(self.runtime().spawn(work));
@@ -172,9 +157,9 @@ impl Fleet {
             return Some(PAUSE);
         }
         let mut sending = JoinSet::new();
-        for late in returns.take() {
+        for back in returns.take() {
             let fleet = self.clone();
-            sending.spawn(async move { fleet.send(late).await.is_ok() });
+            sending.spawn(async move { fleet.give_back(back).await.is_ok() });
         }
         let are_done = sending.join_all().await.into_iter().all(|is_done| is_done);
         Some(if are_done { Duration::ZERO } else { PAUSE })

@@ -118,7 +118,7 @@ pub(super) fn share(policy: &Policy, without: WithoutStore) -> Result<Policy, Qu
         return Ok(*policy);
     }
     let cells = |limit: u32| (limit / nodes).max(1);
-    match policy.shape() {
+    let share = match policy.shape() {
         Shape::Calendar { limit, boundaries } => Policy::calendar(cells(limit), boundaries),
         Shape::FixedWindow { limit, per }
         | Shape::Log { limit, per }
@@ -126,7 +126,9 @@ pub(super) fn share(policy: &Policy, without: WithoutStore) -> Result<Policy, Qu
             Policy::new(policy.kind(), Quota::new(cells(limit), per))
         }
         Shape::Line(grains) => Policy::new(policy.kind(), share_of_line(&grains, nodes)),
-    }
+    };
+    let share = share?.with_refused(policy.refused())?;
+    if policy.kind().has_burst() { share.with_overdraft(policy.overdraft()) } else { Ok(share) }
 }
 
 /// The same rate divided by `nodes`, never rounded up; the burst at least one cell.

@@ -1,21 +1,18 @@
 //! Without Redis: open, closed, or this node's share.
 
 use smallvec::SmallVec;
-use tidegate_core::{Decision, Receipt, Span, Verdict, WithoutStore};
+use tidegate_core::{Debited, Decision, Receipt, Span, Verdict, WithoutStore};
 use tidegate_store::{By, Charge, Key};
 
 use super::judge::Part;
 use super::receipts::{Charged, Entries, Entry};
 use super::rule::lends;
-use super::{Decisions, Fleet, FleetDecided, FleetReceipts};
+use super::{Decisions, Fleet, FleetDebited, FleetDecided, FleetReceipts};
 use crate::failure::StoreError;
 use crate::plan::Does;
 
 /// When to come back, where nobody can say: Redis may be there again in a second.
 const COME_BACK_AFTER: Span = Span::from_secs(1);
-
-/// How often a debit looks for room that others may take meanwhile.
-const DEBIT_LOOKS_MAX: usize = 8;
 
 impl Fleet {
     /// Decides as each rule says for when Redis does not answer: all or nothing, as ever.
@@ -87,22 +84,18 @@ impl Fleet {
         Charged::Local { rule: part.present.local.clone(), key, receipt, owed }
     }
 
-    /// Charges this node's share, as far as there is room for it.
-    pub(super) fn debit_share(&self, part: &Part<'_>) {
+    /// Charges this node's share, also beyond it. Redis is told of all of it.
+    pub(super) fn debit_share(&self, part: &Part<'_>) -> FleetDebited {
         let local = &self.inner.local;
-        let Some(key) = part.local_key(local) else { return };
-        for _ in 0..DEBIT_LOOKS_MAX {
-            let (rule, now) = (&part.present.local, self.now());
-            let cost = local.peek(rule, key, now, 0).remaining.min(part.cost);
-            if cost == 0 {
-                return;
-            }
-            if let (_, Some(receipt)) = local.decide_with_receipt(rule, key, now, cost) {
-                // Nobody gives it back.
-                drop(self.owing(part, key, receipt));
-                return;
-            }
-        }
+        let debited = part
+            .local_key(local)
+            .map(|key| (key, local.debit(&part.present.local, key, self.now(), part.cost)));
+        let Some((key, Ok(Debited { receipt, forgiven }))) = debited else {
+            return FleetDebited { receipts: FleetReceipts::default(), forgiven: part.cost };
+        };
+        let mut charged = Entries::new();
+        charged.push(Entry { place: 0, charged: self.owing(part, key, receipt) });
+        FleetDebited { receipts: FleetReceipts::new(self, charged), forgiven }
     }
 }
 

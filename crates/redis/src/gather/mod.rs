@@ -1,9 +1,8 @@
 //! Requests that are in flight together travel together.
 //!
-//! Whoever asks while nobody else does sends its request itself, at once. Whoever comes while a
-//! call is under way puts its request into the queue of that server; one task takes all that wait,
-//! makes one call of them, and hands out the answers, while the next ones gather. Nothing ever
-//! waits on purpose, and under load calls grow by themselves. One count decides those alike.
+//! A caller that is alone sends its request itself, at once. While a call is under way, requests
+//! queue for that server; one task makes one call of all that wait, and hands out the answers.
+//! Nothing waits on purpose, and under load calls grow by themselves. One count decides those alike.
 
 mod eager;
 mod lane;
@@ -27,7 +26,7 @@ use self::lane::{Entry, Lane, Start, Taken, Went};
 use self::party::Outbox;
 use self::trip::Trip;
 use self::wanted::{Wanted, answer_within};
-use crate::call::{Elsewhere, Renewed, Request};
+use crate::call::{Debits, Elsewhere, Renewed, Request};
 use crate::failure::StoreError;
 use crate::plan::Does;
 use crate::refusals::Refusals;
@@ -47,6 +46,7 @@ pub(crate) enum Reply {
         kept: Vec<Elsewhere>,
     },
     Renewed(Renewed),
+    Debited(Debits),
     /// Whether all of it was given back.
     Refunded(bool),
 }

@@ -224,6 +224,8 @@ impl Teller<'_> {
             Outcome::Elsewhere(kept) => Ok(Reply::Elsewhere { judged, kept: std::mem::take(kept) }),
             // No two renewals are decided by one count.
             Outcome::Renewed(receipts) => Ok(Reply::Renewed(std::mem::take(receipts))),
+            // No two debits either.
+            Outcome::Debited(debits) => Ok(Reply::Debited(std::mem::take(debits))),
             Outcome::Refunded(is_back) => Ok(Reply::Refunded(*is_back)),
             Outcome::Decided { passed, found } => {
                 let (verdict, answers) = match request.does {

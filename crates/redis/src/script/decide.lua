@@ -3,13 +3,14 @@
 -- KEYS  for each limit of each request: its key, and the keys that it had under former policies
 -- ARGV  now, in ticks, or empty for the server's own clock
 --       slack: milliseconds that a state is kept for longer than it counts
---       how many plans, and each in 11 fields: what to do (d decide, p peek, r refund, n renew,
---       x reset, b debit, o repay), shape, former keys, cost, and seven that the shape reads
+--       how many plans, and each in 12 fields: what to do (d decide, p peek, r refund, n renew,
+--       x reset, b debit, g give back), shape, former keys, cost, seven that the shape reads, and
+--       over: how far beyond the limit is charged, by debits or by what is refused; 0 if nothing is
 --       the requests: how many alike, how many limits, and the plan of each limit
 -- reply now; then for each request how many of those alike passed, and for each of its limits the
---       state that was found; of a renewal, the tick from which the permit counts now and its
---       cells, or nothing if it has lapsed; of a refund, `stays` if the slot of a queue did not
---       come back. -1 if one is kept under a former policy: nothing was done, and its
+--       state that was found, of a debit too; of a renewal, the tick from which the permit counts
+--       now and its cells, or nothing if it has lapsed; of a refund, `stays` if the slot of a queue
+--       did not come back. -1 if one is kept under a former policy: nothing was done, and its
 --       limit says `<`, the place of its key among the former ones, a space, and the state.
 --       -2 if a state cannot be read: nothing was done, and its limits say why.
 --
@@ -17,7 +18,7 @@
 --
 -- The client puts clock.lua before this, and the shapes that a call needs, by their numbers.
 
-local FIELDS = 11
+local FIELDS = 12
 -- As long as a state is ever kept, in milliseconds: 142 years.
 local AGES = 4503599627370
 
@@ -28,7 +29,7 @@ local field = 4
 for index = 1, ARGV[3] + 0 do
   local shape = SHAPES[ARGV[field + 1] + 0]
   local plan = {does = ARGV[field], shape = shape, formers = ARGV[field + 2] + 0,
-    cost = ARGV[field + 3] + 0}
+    cost = ARGV[field + 3] + 0, over = ARGV[field + 11] + 0}
   shape.plan(plan, field + 4)
   plans[index] = plan
   field = field + FIELDS
@@ -52,10 +53,11 @@ local function keep(name, value, lives)
   end
 end
 
--- Says what was found of a limit: the state itself, unless its shape sends something shorter.
-local function say_found(plan, value, passed)
+-- Says what was found of a limit: the state itself, unless its shape sends something shorter; that
+-- needs to know what it is if it was `refused` and charged for it.
+local function say_found(plan, value, passed, refused)
   local tells = plan.shape.told
-  if tells then say(tells(plan, value, now, passed)) else say(value or '') end
+  if tells then say(tells(plan, value, now, passed, refused)) else say(value or '') end
 end
 
 -- The state of a limit at `place`, or `elsewhere` and what a former policy's key holds, or
@@ -110,12 +112,12 @@ local function change(does, chosen)
     if does == 'n' then
       said = renew(plan, name, value)
     elseif does ~= 'x' and 0 < plan.cost then
-      local act = does == 'r' and shape.refund or does == 'o' and shape.repay or shape.debit
-      local new, lives, stays = act(plan, value, now)
+      local act = does == 'r' and shape.refund or does == 'g' and shape.give_back or shape.debit
+      local new, lives, stays = act(plan, value, now, 1)
       keep(name, new, lives)
       if does == 'r' and stays then said = 'stays' end
     end
-    say(said)
+    if does == 'b' then say_found(plan, value, 0) else say(said) end
   end
 end
 
@@ -129,14 +131,29 @@ local function decide_one(plan, count)
     if 0 < plan.cost then
       passed, new, lives = plan.shape.decide(plan, value, now, count)
     else
-      passed = plan.shape.fits(plan, value, now, 1) and count
+      passed = plan.shape.fits(plan, value, now, count)
     end
     if not passed then trouble, text = 'unreadable', 'not a state' end
   end
   if trouble then return say_not_done({plan}, trouble, {text}) end
+  local refused
+  if 0 < plan.over and 0 < plan.cost and passed < count then
+    local lasts
+    refused, lasts = plan.shape.refuse(plan, new or value, now, count - passed)
+    if refused then new, lives = refused, lasts end
+  end
   if new then keep(name, new, lives) end
   say(passed)
-  say_found(plan, value, passed)
+  say_found(plan, value, passed, refused)
+end
+
+-- Charges to a limit the requests that it refuses itself, if it does; what is kept then.
+local function refuse(plan, name, value, count)
+  if plan.over == 0 or plan.cost == 0 or count == 0 then return nil end
+  if plan.shape.fits(plan, value, now, 1) ~= 0 then return nil end
+  local refused, lives = plan.shape.refuse(plan, value, now, count)
+  if refused then keep(name, refused, lives) end
+  return refused
 end
 
 -- Several limits, or only a look.
@@ -153,7 +170,7 @@ local function decide_all(does, chosen, count)
       local fits = plan.shape.fits(plan, value, now, passed)
       if not fits then
         trouble, text = 'unreadable', 'not a state'
-      elseif 0 < plan.cost then
+      else
         passed = fits
       end
     end
@@ -163,11 +180,16 @@ local function decide_all(does, chosen, count)
   if why then return say_not_done(chosen, why, texts) end
   say(does == 'p' and passed * count or passed)
   for index = 1, #chosen do
-    local plan, value = chosen[index], values[index]
-    if does == 'd' and 0 < passed and 0 < plan.cost then
-      keep(names[index], plan.shape.take(plan, value, now, passed))
+    local plan, value, refused = chosen[index], values[index], nil
+    if does == 'd' then
+      local new, lives = value, nil
+      if 0 < passed and 0 < plan.cost then
+        new, lives = plan.shape.take(plan, value, now, passed)
+        keep(names[index], new, lives)
+      end
+      refused = refuse(plan, names[index], new, count - passed)
     end
-    say_found(plan, value, does == 'd' and passed or 0)
+    say_found(plan, value, does == 'd' and passed or 0, refused)
   end
 end
 

@@ -1,9 +1,12 @@
 -- Fixed window: a count that starts again at every boundary.
 --
--- plan  limit, per, at (of the receipt), three boundaries; for a calendar, per is 0
+-- plan  limit, per, at (of the receipt), three boundaries; for a calendar, per is 0. over is how far
+--       refusals may bring the count; of a refund, from where on something may have been forgiven
 -- value the window's number (or start, for a calendar) and ten digits of what was used
 
 local TWO_YEARS = 63244800000000
+-- The most that is counted.
+local COUNT_MAX = 4294967295
 
 local fixed_window = {}
 
@@ -66,6 +69,7 @@ end
 
 -- How many of `count` pass.
 local function room(plan, used, count)
+  if plan.cost == 0 then return used <= plan.limit and count or 0 end
   return math.min(count, math.floor(math.max(0, plan.limit - used) / plan.cost))
 end
 
@@ -89,12 +93,27 @@ end
 
 function fixed_window.debit(plan, value, now)
   local start, used = read(plan, value, now)
-  return written(plan, now, start, math.max(used, math.min(plan.limit, used + plan.cost)))
+  return written(plan, now, start, math.min(COUNT_MAX, used + plan.cost))
+end
+
+-- Charges what was refused, if it could ever pass.
+function fixed_window.refuse(plan, value, now, count)
+  if plan.limit < plan.cost then return nil end
+  local start, used = read(plan, value, now)
+  used = math.min(math.max(used, plan.over), used + count * plan.cost)
+  return written(plan, now, start, used)
 end
 
 function fixed_window.refund(plan, value, now)
   local start, used = read(plan, value, now)
   local inside = plan.at < end_of(plan, start) or is_overdue(plan, plan.at)
-  if start <= plan.at and inside then used = math.max(0, used - plan.cost) end
+  if start <= plan.at and inside and used < plan.over then
+    used = math.max(0, used - plan.cost)
+  end
   return written(plan, now, start, used)
+end
+
+function fixed_window.give_back(plan, value, now)
+  local start, used = read(plan, value, now)
+  return written(plan, now, start, math.max(0, used - plan.cost))
 end

@@ -5,8 +5,10 @@
 -- exact only below 2^53. Ticks past 2^52 are counted in words of 2^52. So all that is ever done is
 -- to add, to carry and to compare: the client has worked out what a cost and a burst weigh.
 --
--- plan  weight_words, weight_ticks, weight_parts, burst_words, burst_ticks, burst_parts, paid; of a
---       refund instead of the burst whether it is of a queue (1 or 0), when its slot ends, and 0
+-- plan  weight_words, weight_ticks, weight_parts, burst_words, burst_ticks, burst_parts, paid; over
+--       is by how many ticks' worth it may be overdrawn. Of a refund, over is one more than the
+--       receipt's tick, and instead of the burst there is the line from which on something may have
+--       been forgiven since; of a queue, over is 0, and burst_ticks is when its slot ends
 -- value ticks, and three digits of parts where a tick has any: Redis keeps that as one integer.
 --       With more than a thousand parts, or more than a word: `w` and all three
 
@@ -130,34 +132,57 @@ function line.decide(plan, value, now, count)
   return passed, written(plan, now, plus(plan, words, ticks, parts, passed))
 end
 
--- Takes what fits of one weight below a bound.
-local function fill(plan, value, now, full_words, full_ticks, full_parts)
-  local words, ticks, parts = base(now, read(plan, value))
-  if no_later(full_words, full_ticks, full_parts, words, ticks, parts) then
+-- So many ticks later; fewer than a word.
+local function later(words, ticks, parts, more)
+  ticks = ticks + more
+  if WORD <= ticks then words, ticks = words + 1, ticks - WORD end
+  return words, ticks, parts
+end
+
+-- Where the line meets zero at the latest when it is overdrawn.
+local function most(plan, now)
+  local full_words, full_ticks, full_parts = full(plan, now)
+  local words, ticks, parts = later(full_words, full_ticks, full_parts, 1)
+  if no_later(words, ticks, parts, 0, WORD - 1, 0) then words, ticks, parts = 0, WORD - 1, 0 end
+  full_words, full_ticks, full_parts = later(full_words, full_ticks, full_parts, plan.over)
+  if no_later(words, ticks, parts, full_words, full_ticks, full_parts) then
+    return words, ticks, parts
+  end
+  return full_words, full_ticks, full_parts
+end
+
+-- Takes `count` weights in full, but no more than makes the line meet zero at the latest. One that
+-- is later already stays.
+function line.debit(plan, value, now, count)
+  local words, ticks, parts = read(plan, value)
+  local most_words, most_ticks, most_parts = most(plan, now)
+  if no_later(most_words, most_ticks, most_parts, words, ticks, parts) then
     return written(plan, now, words, ticks, parts)
   end
-  words, ticks, parts = plus(plan, words, ticks, parts, 1)
-  if no_later(full_words, full_ticks, full_parts, words, ticks, parts) then
-    words, ticks, parts = full_words, full_ticks, full_parts
+  words, ticks, parts = base(now, words, ticks, parts)
+  words, ticks, parts = plus(plan, words, ticks, parts, count)
+  if no_later(most_words, most_ticks, most_parts, words, ticks, parts) then
+    words, ticks, parts = most_words, most_ticks, most_parts
   end
   return written(plan, now, words, ticks, parts)
 end
 
--- Takes what fits of one weight: for what has passed already, elsewhere.
-function line.debit(plan, value, now)
-  return fill(plan, value, now, full(plan, now))
+-- The same for requests that were refused, if they could ever pass.
+function line.refuse(plan, value, now, count)
+  local could = no_later(plan.weight_words, plan.weight_ticks, plan.weight_parts,
+    plan.burst_words, plan.burst_ticks, plan.burst_parts)
+  if could then return line.debit(plan, value, now, count) end
 end
 
--- The same for what a node let through without Redis: up to a burst more than there is. Under load
--- there is never room when Redis is back, and what does not fit would have passed twice.
-function line.repay(plan, value, now)
-  local words, ticks, parts = full(plan, now)
-  parts = parts + plan.burst_parts
-  local left = parts % plan.paid
-  ticks = ticks + plan.burst_ticks + (parts - left) / plan.paid
-  parts = left
-  left = ticks % WORD
-  return fill(plan, value, now, words + plan.burst_words + (ticks - left) / WORD, left, parts)
+-- Some ticks and parts before: never before `now`.
+local function earlier(plan, now, words, ticks, parts, by_words, by_ticks, by_parts)
+  parts = parts - by_parts
+  if parts < 0 then parts, ticks = parts + plan.paid, ticks - 1 end
+  ticks = ticks - by_ticks
+  if ticks < 0 then words, ticks = words - 1, ticks + WORD end
+  words = words - by_words
+  if words < 0 then words, ticks, parts = 0, now, 0 end
+  return base(now, words, ticks, parts)
 end
 
 -- Whether the line ends where the slot did that is given back: nobody stands behind it.
@@ -169,19 +194,41 @@ end
 
 -- What is to be kept, for how long, and whether the slot of a queue stays taken: because others
 -- stand behind it, or because its time is over.
-function line.refund(plan, value, now)
-  local words, ticks, parts = read(plan, value)
-  local is_queue = plan.burst_words == 1
-  local stays = is_queue and not is_last(plan, words, ticks, parts)
+local function leave(plan, now, words, ticks, parts)
+  local stays = not is_last(plan, words, ticks, parts)
   if not stays and not no_later(words, ticks, parts, 0, now, 0) then
-    parts = parts - plan.weight_parts
-    if parts < 0 then parts, ticks = parts + plan.paid, ticks - 1 end
-    ticks = ticks - plan.weight_ticks
-    if ticks < 0 then words, ticks = words - 1, ticks + WORD end
-    words = words - plan.weight_words
-    if words < 0 then words, ticks, parts = 0, now, 0 end
-    words, ticks, parts = base(now, words, ticks, parts)
+    words, ticks, parts = earlier(plan, now, words, ticks, parts,
+      plan.weight_words, plan.weight_ticks, plan.weight_parts)
   end
   local new, lives = written(plan, now, words, ticks, parts)
-  return new, lives, stays or is_queue and plan.burst_ticks <= now
+  return new, lives, stays or plan.burst_ticks <= now
+end
+
+-- What time has not paid since the receipt's tick; nothing where a debit may have been clipped
+-- since: see core/src/algorithm/line.rs.
+function line.refund(plan, value, now)
+  local words, ticks, parts = read(plan, value)
+  if plan.over == 0 then return leave(plan, now, words, ticks, parts) end
+  local clipped = no_later(plan.burst_words, plan.burst_ticks, plan.burst_parts,
+    words, ticks, parts)
+  if not clipped and not no_later(words, ticks, parts, 0, now, 0) then
+    local by_words, by_ticks = plan.weight_words, plan.weight_ticks
+    by_ticks = by_ticks - math.max(0, now - (plan.over - 1))
+    if by_ticks < 0 then by_words, by_ticks = by_words - 1, by_ticks + WORD end
+    if 0 <= by_words then
+      words, ticks, parts = earlier(plan, now, words, ticks, parts,
+        by_words, by_ticks, plan.weight_parts)
+    end
+  end
+  return written(plan, now, words, ticks, parts)
+end
+
+-- What is owed, up to one weight.
+function line.give_back(plan, value, now)
+  local words, ticks, parts = read(plan, value)
+  if not no_later(words, ticks, parts, 0, now, 0) then
+    words, ticks, parts = earlier(plan, now, words, ticks, parts,
+      plan.weight_words, plan.weight_ticks, plan.weight_parts)
+  end
+  return written(plan, now, words, ticks, parts)
 end

@@ -1,6 +1,7 @@
 -- Sliding log and concurrency: what passed, each with the tick at which it leaves.
 --
--- plan  limit, per, at (of the receipt), width
+-- plan  limit, per, at (of the receipt), width. over is how far refusals may bring the sum; of a
+--       refund, from where on something may have been forgiven
 -- value cells in all (4 bytes), words that core's list would take (4), the latest tick seen (7),
 --       whether events were ever merged (1); then the events, oldest first. An event is an even
 --       word of `width` bytes, twice the lower bits of its tick, and means one cell; an odd word
@@ -9,6 +10,8 @@
 
 local EXACT_MAX = 32768
 local WIDE_CELLS = 262144
+-- The most that is counted.
+local COUNT_MAX = 4294967295
 local HEAD = 16
 
 local log = {}
@@ -107,6 +110,7 @@ end
 
 -- How many of `count` pass.
 local function room(plan, state, count)
+  if plan.cost == 0 then return state.used <= plan.limit and count or 0 end
   return math.min(count, math.floor(math.max(0, plan.limit - state.used) / plan.cost))
 end
 
@@ -153,7 +157,7 @@ end
 
 function log.debit(plan, value, now)
   local state = read(plan, value, now)
-  record(plan, state, math.min(plan.cost, math.max(0, plan.limit - state.used)))
+  record(plan, state, math.min(plan.cost, COUNT_MAX - state.used))
   return written(plan, now, state)
 end
 
@@ -189,7 +193,33 @@ end
 
 function log.refund(plan, value, now)
   local state = read(plan, value, now)
-  take_back(plan, state)
+  if state.used < plan.over then take_back(plan, state) end
+  return written(plan, now, state)
+end
+
+-- Takes cells out of the oldest events.
+local function take_oldest(plan, state, cells)
+  while 0 < cells and state.head <= #state.list do
+    cells = cells - take_out(plan, state, state.head, cells)
+  end
+end
+
+function log.give_back(plan, value, now)
+  local state = read(plan, value, now)
+  take_oldest(plan, state, plan.cost)
+  return written(plan, now, state)
+end
+
+-- Charges what was refused, if it could ever pass. The newest stay: what is forgotten instead would
+-- have left first.
+function log.refuse(plan, value, now, count)
+  if plan.limit < plan.cost then return nil end
+  local state = read(plan, value, now)
+  for _ = 1, count do
+    local over = math.min(math.max(0, state.used + plan.cost - plan.over), plan.cost, state.used)
+    take_oldest(plan, state, over)
+    record(plan, state, plan.cost)
+  end
   return written(plan, now, state)
 end
 
@@ -217,11 +247,13 @@ local function frees_at(plan, state, excess)
 end
 
 -- What the answers need, since the events are too many to send: the cells before, the newest
--- event's tick before and the latest tick; and when a request passes that finds no room now.
-function log.told(plan, value, now, passed)
+-- event's tick before and the latest tick; and when a request passes that finds no room now, after
+-- what it was refused has been charged to `refused`, if it has.
+function log.told(plan, value, now, passed, refused)
   local state = read(plan, value, now)
-  local frees, excess = 0, state.used + (passed + 1) * plan.cost - plan.limit
-  if 0 < excess and plan.cost <= plan.limit then frees = frees_at(plan, state, excess) end
+  local after = refused and read(plan, refused, now) or state
+  local frees, excess = 0, after.used + (passed + 1) * plan.cost - plan.limit
+  if 0 < excess and plan.cost <= plan.limit then frees = frees_at(plan, after, excess) end
   return string.format('%d %d %d %d', state.used, newest(plan, state) or 0,
     state.latest, frees)
 end

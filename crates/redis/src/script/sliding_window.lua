@@ -1,7 +1,11 @@
 -- Sliding window: this window's count, plus the last one's weighted by how much of it still shows.
 --
--- plan  limit, per, at (of the receipt)
+-- plan  limit, per, at (of the receipt). over is how far refusals may bring a count; of a refund,
+--       from where on something may have been forgiven
 -- value the window's number, ten digits of the last one's count and ten of this one's
+
+-- The most that is counted.
+local COUNT_MAX = 4294967295
 
 local sliding_window = {}
 
@@ -55,15 +59,18 @@ local function share(weight, shows, per)
   return whole
 end
 
--- Cells that are left.
-local function room(plan, now, start, last, this)
+-- How many of `count` pass.
+local function room(plan, now, start, last, this, count)
   local shows = plan.per - math.max(0, now - start)
-  return math.max(0, plan.limit - share(last, shows, plan.per) - this)
+  local left = plan.limit - share(last, shows, plan.per) - this
+  if left < 0 then return 0 end
+  if plan.cost == 0 then return count end
+  return math.min(count, math.floor(left / plan.cost))
 end
 
 function sliding_window.fits(plan, value, now, count)
   local start, last, this = read(plan, value, now)
-  return start and math.min(count, math.floor(room(plan, now, start, last, this) / plan.cost))
+  return start and room(plan, now, start, last, this, count)
 end
 
 function sliding_window.take(plan, value, now, count)
@@ -74,23 +81,35 @@ end
 function sliding_window.decide(plan, value, now, count)
   local start, last, this = read(plan, value, now)
   if not start then return nil end
-  local passed = math.min(count, math.floor(room(plan, now, start, last, this) / plan.cost))
+  local passed = room(plan, now, start, last, this, count)
   if passed == 0 then return 0 end
   return passed, written(plan, now, start, last, this + passed * plan.cost)
 end
 
 function sliding_window.debit(plan, value, now)
   local start, last, this = read(plan, value, now)
-  local some = math.min(room(plan, now, start, last, this), plan.cost)
-  return written(plan, now, start, last, this + some)
+  return written(plan, now, start, last, math.min(COUNT_MAX, this + plan.cost))
+end
+
+-- Charges what was refused, if it could ever pass.
+function sliding_window.refuse(plan, value, now, count)
+  if plan.limit < plan.cost then return nil end
+  local start, last, this = read(plan, value, now)
+  this = math.min(math.max(this, plan.over), this + count * plan.cost)
+  return written(plan, now, start, last, this)
 end
 
 function sliding_window.refund(plan, value, now)
   local start, last, this = read(plan, value, now)
   if start <= plan.at and plan.at < start + plan.per then
-    this = math.max(0, this - plan.cost)
+    if this < plan.over then this = math.max(0, this - plan.cost) end
   elseif plan.at < start and start - plan.at <= plan.per then
-    last = math.max(0, last - plan.cost)
+    if last < plan.over then last = math.max(0, last - plan.cost) end
   end
   return written(plan, now, start, last, this)
+end
+
+function sliding_window.give_back(plan, value, now)
+  local start, last, this = read(plan, value, now)
+  return written(plan, now, start, last, math.max(0, this - plan.cost))
 end

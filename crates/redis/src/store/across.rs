@@ -12,7 +12,7 @@ use super::{Judged, RedisStore};
 use crate::call::{Limit, Request};
 use crate::failure::StoreError;
 use crate::gather::Decided;
-use crate::plan::Does;
+use crate::plan::{Does, charges_refusals};
 use crate::told::{Answers, One};
 use crate::wire::slot_of;
 
@@ -41,8 +41,11 @@ pub(super) async fn judge(
     let looked = ask_all(store, Does::Peek, &parts, deadline).await;
     let looked = looked.into_iter().collect::<Result<Vec<Decided>, StoreError>>()?;
     let together = looked.iter().fold(Verdict::Allow, |all, it| all.and(it.verdict));
-    if !together.passes() || does == Does::Peek {
+    if does == Does::Peek {
         return Ok(Judged::joined(count, together, &parts, looked));
+    }
+    if !together.passes() {
+        return charge_refusals(store, (&parts, looked), count, deadline).await;
     }
     charge(store, (&parts, looked), count, deadline).await
 }
@@ -78,6 +81,31 @@ async fn charge(
         Some(error) => Err(error),
         None => Ok(Judged::joined(count, together, parts, looked)),
     }
+}
+
+/// Has the parts that refuse be charged for it, where they have a limit that charges. One that lets
+/// it pass by now gives back what it took.
+async fn charge_refusals(
+    store: &RedisStore,
+    (parts, mut looked): (&[Part], Vec<Decided>),
+    count: usize,
+    deadline: Tick,
+) -> Result<Judged, StoreError> {
+    for (part, looked) in parts.iter().zip(&mut looked) {
+        let charges = |limit: &Limit| charges_refusals(limit.rule.policy());
+        if looked.verdict.passes() || !part.request.limits.iter().any(charges) {
+            continue;
+        }
+        let request = Request { does: Does::Decide, ..part.request.clone() };
+        let decided = store.ask(request, deadline).await?;
+        if decided.verdict.passes() {
+            give_back(store, part, decided.answers);
+        } else {
+            *looked = decided;
+        }
+    }
+    let together = looked.iter().fold(Verdict::Allow, |all, it| all.and(it.verdict));
+    Ok(Judged::joined(count, together, parts, looked))
 }
 
 /// Refunds every limit of a part once; nobody waits for it.

@@ -80,7 +80,7 @@ impl RedisStore {
                 self.carry(&request, (judged, kept), deadline).await?;
                 self.ask(request, deadline).await
             }
-            Reply::Renewed(_) | Reply::Refunded(_) => Err(no_decision()),
+            Reply::Debited(_) | Reply::Renewed(_) | Reply::Refunded(_) => Err(no_decision()),
         }
     }
 }

@@ -25,6 +25,11 @@ impl Judged {
         self.answers.iter().map(|one| &one.decision)
     }
 
+    /// By how many cells each limit is overdrawn, in the same order.
+    pub fn overdrawn(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.answers.iter().map(|one| one.overdrawn)
+    }
+
     /// What was charged, limit by limit; each can be refunded once.
     pub fn into_receipts(self) -> impl Iterator<Item = Option<Receipt>> {
         self.answers.into_iter().map(|one| one.receipt)
@@ -41,10 +46,11 @@ impl Judged {
 
     pub(super) fn into_first(self) -> One {
         let verdict = self.verdict;
-        self.answers
-            .into_iter()
-            .next()
-            .unwrap_or(One { decision: Decision::of_no_limit(verdict), receipt: None })
+        self.answers.into_iter().next().unwrap_or(One {
+            decision: Decision::of_no_limit(verdict),
+            receipt: None,
+            overdrawn: 0,
+        })
     }
 }
 

@@ -4,6 +4,7 @@ mod across;
 mod batch;
 mod build;
 mod carry;
+mod debit;
 mod factor;
 mod give_back;
 mod judged;
@@ -17,7 +18,6 @@ use std::time::Duration;
 use tidegate_core::{Decision, Policy, Receipt, Span, Tick};
 
 pub use self::build::StoreBuilder;
-pub(crate) use self::give_back::Since;
 pub use self::judged::Judged;
 use self::prefix::Prefix;
 use crate::call::{Limit, Limits, Request};
@@ -112,7 +112,7 @@ impl RedisStore {
         cost: u32,
     ) -> Result<(Decision, Option<Receipt>), StoreError> {
         let judged = self.decide_all(&[FleetCharge { rule, key, cost }]).await?;
-        let One { decision, receipt } = judged.into_first();
+        let One { decision, receipt, .. } = judged.into_first();
         Ok((decision, receipt))
     }
 
@@ -170,35 +170,6 @@ impl RedisStore {
     pub async fn reset(&self, rule: &FleetRule, key: &FleetKey) -> Result<(), StoreError> {
         let deadline = self.deadline();
         self.change(Does::Reset, FleetCharge { rule, key, cost: 0 }, deadline).await.map(drop)
-    }
-
-    /// Charges what has passed elsewhere, as far as there is room for it.
-    pub async fn debit(
-        &self,
-        rule: &FleetRule,
-        key: &FleetKey,
-        cost: u32,
-    ) -> Result<(), StoreError> {
-        self.debit_by(FleetCharge { rule, key, cost }, self.deadline()).await
-    }
-
-    /// The same before `deadline`, by our own clock.
-    pub(crate) async fn debit_by(
-        &self,
-        charge: FleetCharge<'_>,
-        deadline: Tick,
-    ) -> Result<(), StoreError> {
-        self.change(Does::Debit, charge, deadline).await.map(drop)
-    }
-
-    /// Charges what this node let through without Redis: of a bucket also what there is no room
-    /// for, so that it is overdrawn, by one burst at most.
-    pub(crate) async fn repay_by(
-        &self,
-        charge: FleetCharge<'_>,
-        deadline: Tick,
-    ) -> Result<(), StoreError> {
-        self.change(Does::Repay, charge, deadline).await.map(drop)
     }
 
     /// How the connections are.
@@ -342,7 +313,7 @@ impl RedisStore {
 fn decided(reply: Reply) -> Result<Decided, StoreError> {
     match reply {
         Reply::Decided(decided) => Ok(decided),
-        Reply::Elsewhere { .. } | Reply::Renewed(_) | Reply::Refunded(_) => Err(no_decision()),
+        _ => Err(no_decision()),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The scripts beside the core: same verdicts, same numbers, same state, over random traces.
 
-use tidegate_core::{Kind, Policy, Quota, Receipt, Span, State, Tick};
+use tidegate_core::{
+    Debited, Kind, Overdraft, Policy, Quota, Receipt, Refused, Span, State, Tick, Verdict,
+};
 use tidegate_sim::rng::Rng;
 use tidegate_testbed::Flavor;
 
@@ -59,7 +61,7 @@ fn calendars(bench: &mut Bench, steps: u32) {
         let middle = start + 1 + rng.below(1 << 26);
         let end = middle + 1 + rng.below(1 << 26);
         let boundaries = [start, middle, end].map(Tick::from_micros);
-        Policy::calendar(1 + rng.below_u32(30), boundaries).unwrap()
+        with_debts(Policy::calendar(1 + rng.below_u32(30), boundaries).unwrap(), rng)
     };
     walk(bench, &mut Rng::new(99), steps, "calendar", &policy);
 }
@@ -127,7 +129,19 @@ fn any_next(now: Tick, rng: &mut Rng) -> Tick {
 fn any_policy(kind: Kind, rng: &mut Rng) -> Policy {
     let quota = if rng.one_in(3) { rng.any_quota() } else { rng.small_quota() };
     let quota = if kind.has_burst() { quota } else { Quota::new(quota.cells(), quota.per()) };
-    Policy::new(kind, quota).unwrap()
+    with_debts(Policy::new(kind, quota).unwrap(), rng)
+}
+
+/// The same, or with another overdraft, or where refusals are charged.
+fn with_debts(policy: Policy, rng: &mut Rng) -> Policy {
+    let overdraft = match rng.below(4) {
+        0 => Overdraft::Cells(rng.below_u32(policy.limit().saturating_mul(3))),
+        1 => Overdraft::Unlimited,
+        _ => Overdraft::Again,
+    };
+    let policy = policy.with_overdraft(overdraft).unwrap_or(policy);
+    let refused = if rng.one_in(3) { Refused::Charge } else { Refused::Free };
+    policy.with_refused(refused).unwrap_or(policy)
 }
 
 impl Trace {
@@ -146,6 +160,11 @@ impl Trace {
         let (does, cost) = match rng.below(16) {
             0 => (Does::Peek, cost),
             1 if rng.one_in(4) => (Does::Reset, 0),
+            4 if self.rule.policy().kind().has_debits() => {
+                let much = rng.one_in(3);
+                (Does::Debit, if much { cost.saturating_mul(1 + rng.below_u32(3)) } else { cost })
+            }
+            5 if self.gives_back() && rng.one_in(2) => (Does::GiveBack, cost),
             2..4 if !self.receipts.is_empty() => {
                 let index = rng.below(self.receipts.len() as u64);
                 let receipt = &self.receipts[usize::try_from(index).unwrap()];
@@ -162,6 +181,11 @@ impl Trace {
             _ => (Does::Decide, cost),
         };
         self.step(does, cost, rng)
+    }
+
+    /// Whether anything comes back without a receipt.
+    fn gives_back(&self) -> bool {
+        !matches!(self.rule.policy().kind(), Kind::Concurrency | Kind::LeakyQueue)
     }
 
     fn step(&self, does: Does, cost: u32, rng: &mut Rng) -> Step {
@@ -194,6 +218,9 @@ impl Trace {
             let place = &step.request.limits[0].place;
             return self.compare_refund(bench, (place, taken, cost), *is_back, now, &at());
         }
+        if let Outcome::Debited(debits) = &outcome {
+            return self.compare_debit(debits, now, cost, &at());
+        }
         let Outcome::Decided { passed, mut found } = outcome else { panic!("{}", at()) };
         match step.request.does {
             Does::Reset => self.state = policy.fresh(),
@@ -201,9 +228,16 @@ impl Trace {
                 let (_, answers) = told::peek(&mut found, now);
                 let expected = policy.peek(&mut self.state.clone(), now, cost);
                 assert_eq!(answers[0].decision, expected, "{}", at());
+                let overdrawn = policy.overdrawn(&mut self.state.clone(), now);
+                assert_eq!(answers[0].overdrawn, overdrawn, "{}", at());
                 assert_eq!(passed == step.count, expected.verdict.passes(), "{}", at());
             }
-            Does::Debit | Does::Repay | Does::Renew { .. } | Does::Refund { .. } => {
+            Does::GiveBack if cost == 0 => {}
+            Does::GiveBack => {
+                policy.give_back(&mut self.state, now, cost);
+                self.forget_paid(bench, &step.request.limits[0].place, now);
+            }
+            Does::Debit | Does::Renew { .. } | Does::Refund { .. } => {
                 unreachable!("not asked for")
             }
             Does::Decide => {
@@ -216,8 +250,13 @@ impl Trace {
                     assert_eq!(one.receipt, receipt, "{}", at());
                     let by_script = index < passed;
                     assert_eq!(by_script, expected.verdict.passes(), "{}", at());
-                    // What does not pass is not written, nor what time did to it.
-                    if by_script && 0 < cost {
+                    let overdrawn = policy.overdrawn(&mut model.clone(), now);
+                    assert_eq!(one.overdrawn, overdrawn, "{}", at());
+                    // What does not pass is not written, nor what time did to it, unless it is
+                    // charged for that.
+                    let is_denied = matches!(expected.verdict, Verdict::Deny { .. });
+                    let is_charged = policy.refused() == Refused::Charge && is_denied;
+                    if (by_script || is_charged) && 0 < cost {
                         self.state = model.clone();
                         self.receipts.extend(receipt);
                     }
@@ -240,11 +279,27 @@ impl Trace {
         let receipt = Receipt::new(taken, cost);
         assert_eq!(is_back, policy.takes_back(&self.state, now, &receipt), "{context}");
         policy.refund(&mut self.state, now, receipt);
-        // What is as good as fresh is forgotten, even if the clock then goes back.
+        self.forget_paid(bench, place, now);
+        self.receipts.retain(|receipt| receipt.at() != taken);
+    }
+
+    /// What is as good as fresh is forgotten, even if the clock then goes back.
+    fn forget_paid(&mut self, bench: &mut Bench, place: &Place, now: Tick) {
+        let policy = self.rule.policy();
         if policy.is_fresh(&self.state, now) && bench.value(&place.name).is_empty() {
             self.state = policy.fresh();
         }
-        self.receipts.retain(|receipt| receipt.at() != taken);
+    }
+
+    fn compare_debit(&mut self, debits: &[Debited], now: Tick, cells: u32, context: &str) {
+        // Of nothing, nothing is written, nor what time did.
+        let mut model = self.state.clone();
+        let expected = self.rule.policy().debit(&mut model, now, cells).unwrap();
+        if 0 < cells {
+            self.state = model;
+        }
+        assert_eq!(debits, std::slice::from_ref(&expected), "{context}");
+        self.receipts.extend(Some(expected.receipt).filter(|receipt| 0 < receipt.cost()));
     }
 
     fn compare_renewal(
@@ -318,7 +373,8 @@ fn long_logs_are_merged_alike() {
     for _ in 0..4_000 {
         now = now.after(Span::from_micros(rng.of_bits(14)));
         let step = trace.next(&mut rng);
-        if step.request.does == Does::Reset {
+        // What empties the list is tried on short ones.
+        if matches!(step.request.does, Does::Reset | Does::GiveBack) {
             continue;
         }
         let run = Run { request: &step.request, count: step.count };

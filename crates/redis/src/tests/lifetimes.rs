@@ -63,8 +63,9 @@ fn walk(bench: &mut Bench, rng: &mut Rng, rule: &FleetRule, key: &str) {
         now = now.after(Span::from_micros(rng.of_bits(bits)));
         let cost = 1 + rng.below_u32(rule.policy().limit().min(8));
         let (does, cost) = match (rng.below(6), receipts.pop()) {
-            (0, _) => (Does::Debit, cost),
-            (1, _) => (Does::Repay, cost),
+            (0, _) if rule.policy().kind().has_debits() => (Does::Debit, cost),
+            // Overdrawn, as a rule.
+            (1, _) if rule.policy().kind().has_debits() => (Does::Debit, rule.policy().limit()),
             (2, Some(receipt)) => (Does::refund(&receipt), receipt.cost()),
             _ => (Does::Decide, cost),
         };
@@ -79,7 +80,7 @@ fn walk(bench: &mut Bench, rng: &mut Rng, rule: &FleetRule, key: &str) {
         let asked = bench.millis();
         let passed = match bench.decide(&runs, now).remove(0) {
             Outcome::Decided { passed, .. } => passed,
-            Outcome::Refunded(_) => 0,
+            Outcome::Refunded(_) | Outcome::Debited(_) => 0,
             other => panic!("{key}: {other:?}"),
         };
         let (after, lives) = (bench.value(name), bench.lives(name));

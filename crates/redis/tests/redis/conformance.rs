@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Decision, Policy, Receipt, Shape, Tick};
-use tidegate_redis::{FleetCharge, FleetKey, FleetRule, RedisStore, Settings};
+use tidegate_core::{Debited, Decision, Policy, Receipt, Shape, Tick};
+use tidegate_redis::{FleetCharge, FleetKey, FleetRule, RedisStore, Settings, StoreError};
 use tidegate_sim::conformance::{self, Answered, Subject};
 use tidegate_store::{Clock, ManualClock};
 use tidegate_testbed::{Cluster, Flavor, Server};
@@ -96,6 +96,29 @@ impl Subject for Redis {
         self.at(now);
         let key = self.key(key);
         self.runtime.block_on(self.store.refund(rule, &key, receipt)).unwrap();
+    }
+
+    fn debit(&mut self, (rule, key): (&FleetRule, u64), now: Tick, cells: u32) -> Option<Debited> {
+        self.at(now);
+        let key = self.key(key);
+        match self.runtime.block_on(self.store.debit(rule, &key, cells)) {
+            Err(StoreError::NothingToDebit(_)) => None,
+            debited => Some(debited.unwrap()),
+        }
+    }
+
+    fn give_back(&mut self, (rule, key): (&FleetRule, u64), now: Tick, cells: u32) {
+        self.at(now);
+        let key = self.key(key);
+        self.runtime.block_on(self.store.give_back(rule, &key, cells)).unwrap();
+    }
+
+    fn overdrawn(&mut self, (rule, key): (&FleetRule, u64), now: Tick) -> u32 {
+        self.at(now);
+        let key = self.key(key);
+        let charge = FleetCharge { rule, key: &key, cost: 0 };
+        let judged = self.runtime.block_on(self.store.peek_all(&[charge])).unwrap();
+        judged.overdrawn().next().unwrap()
     }
 
     fn reset(&mut self, (rule, key): (&FleetRule, u64)) {

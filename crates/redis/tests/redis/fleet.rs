@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tidegate_core::{Change, Kind, Policy, Quota, Span, Verdict};
 use tidegate_redis::{
-    By, Fleet, FleetDecided, FleetKey, SharedCharge, SharedRule, WantedRule, WithoutStore,
+    By, Fleet, FleetDecided, FleetKey, SharedCharge, SharedRule, StoreError, WantedRule,
+    WithoutStore,
 };
 use tidegate_store::ManualClock;
 use tidegate_testbed::Server;
@@ -338,14 +339,24 @@ async fn rules_come_while_others_are_asked() {
 }
 
 #[tokio::test]
-async fn a_debit_takes_what_there_is_room_for() {
+async fn a_debit_is_charged_in_full() {
     let (_server, fleet, _clock) = still_fleet().await;
     let rule = bucket(&fleet, "r", 10, LOCAL);
     let ada = key("ada");
     fleet.debit(charge(&rule, &ada, 4)).await.unwrap();
     assert_eq!(looks(&fleet, &[&rule], &ada).await, [6]);
-    fleet.debit(charge(&rule, &ada, 40)).await.unwrap();
-    assert_eq!(looks(&fleet, &[&rule], &ada).await, [0]);
+    let debited = fleet.debit(charge(&rule, &ada, 40)).await.unwrap();
+    // As much again as the burst is remembered.
+    assert_eq!((debited.forgiven, debited.receipts.cells(0)), (24, 16));
+    let looked = fleet.peek(&[charge(&rule, &ada, 0)]).await;
+    assert!(!looked.verdict.passes() && left(&looked) == [0]);
+    let permits = fleet.rule("p", policy(Kind::Concurrency, 3), LOCAL).unwrap();
+    let refused = fleet.debit(charge(&permits, &ada, 1)).await;
+    assert!(matches!(refused, Err(StoreError::NothingToDebit(_))));
+    // What turns out to have been less comes back.
+    let debited = fleet.debit(charge(&rule, &key("bob"), 4)).await.unwrap();
+    fleet.refund(debited.receipts).await.unwrap();
+    assert_eq!(looks(&fleet, &[&rule], &key("bob")).await, [10]);
 }
 
 /// What a request of rules that do this and that costs without Redis.
@@ -387,12 +398,15 @@ async fn without_redis_each_rule_does_what_it_says() {
     let charges = [charge(&closed, &ada, 1), charge(&local, &ada, 2), charge(&open, &ada, 1)];
     let each: Vec<_> = fleet.decide_separately(&charges).await.iter().map(passes).collect();
     assert_eq!(each, [(false, By::Closed), (true, By::Local), (true, By::Open)]);
-    // A debit goes to the share, as far as there is room; who has none says so.
+    // A debit goes to the share, also beyond it; a rule without a share says so.
     assert_eq!(looks(&fleet, &[&local], &ada).await, [3]);
     fleet.debit(charge(&local, &ada, 2)).await.unwrap();
     assert_eq!(looks(&fleet, &[&local], &ada).await, [1]);
-    fleet.debit(charge(&local, &ada, 2)).await.unwrap();
-    assert_eq!(looks(&fleet, &[&local], &ada).await, [0]);
+    let debited = fleet.debit(charge(&local, &ada, 2)).await.unwrap();
+    assert_eq!((debited.forgiven, looks(&fleet, &[&local], &ada).await), (0, vec![0]));
+    assert!(!ask(&[(&local, 0)]).await.verdict.passes());
+    fleet.refund(debited.receipts).await.unwrap();
+    assert_eq!(looks(&fleet, &[&local], &ada).await, [1]);
     assert!(fleet.debit(charge(&open, &ada, 1)).await.is_err());
     assert!(ask(&[]).await.verdict.passes());
     // One key of one rule twice is refused with Redis, and without.

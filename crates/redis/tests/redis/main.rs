@@ -7,6 +7,7 @@
 mod stand;
 
 mod across;
+mod budgets;
 mod coalescing;
 mod conformance;
 mod credits;

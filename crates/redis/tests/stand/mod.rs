@@ -83,5 +83,5 @@ pub fn url_of<'a>(scheme: &str, servers: impl IntoIterator<Item = &'a Server>) -
 pub async fn teach_repaying(limiter: &FleetLimiter, policy: Policy) {
     let store = limiter.store().within(LONG);
     let rule = store.rule("taught", policy);
-    store.debit(&rule, &key("nobody"), 1).await.unwrap();
+    let _ = store.debit(&rule, &key("nobody"), 1).await.unwrap();
 }

@@ -13,6 +13,7 @@
 
 mod book;
 mod crowd;
+mod debt;
 mod export;
 mod few;
 mod forget;

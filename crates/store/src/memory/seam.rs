@@ -20,9 +20,6 @@ use crate::store::{
 /// The receipts of a charge.
 type Receipts = SmallVec<[Receipt; 1]>;
 
-/// How often room is looked for that others may take meanwhile.
-const LOOKS_MAX: usize = 8;
-
 impl Store for MemoryStore {
     fn answers_at_once(&self) -> bool {
         true
@@ -97,7 +94,8 @@ impl Store for MemoryStore {
         let (receipts, now) = (charged.receipts_mut(), clock.now());
         let before = cells_of(receipts);
         if before < cells {
-            receipts.extend(self.charge_more(rule, key, now, cells - before));
+            // What has happened is charged in full.
+            receipts.extend(self.debit(rule, key, now, cells - before).map(|it| it.receipt));
         } else {
             for receipt in take_cells(receipts, before - cells) {
                 self.refund(rule, key, now, receipt);
@@ -173,17 +171,6 @@ impl Store for MemoryStore {
 
     fn keys_max(&self) -> usize {
         MemoryStore::keys_max(self)
-    }
-}
-
-impl MemoryStore {
-    /// Charges what has happened already, as far as there is room for it.
-    fn charge_more(&self, rule: &Rule, key: Key, now: Tick, cells: u32) -> Option<Receipt> {
-        // Between a look and a charge, others may take what there was.
-        (0..LOOKS_MAX).find_map(|_| {
-            let room = self.peek(rule, key, now, 0).remaining;
-            self.decide_with_receipt(rule, key, now, cells.min(room)).1
-        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Decisions that need more than one shard: several limits at once, and rules that moved.
 
 use arrayvec::ArrayVec;
-use tidegate_core::{Decision, Limit, Receipt, Span, State, Tick, Verdict, decide_all};
+use tidegate_core::{Decision, Limit, Receipt, Refused, Span, State, Tick, Verdict, decide_all};
 
 use super::book::{Book, read};
 use super::lock::Guard;
@@ -91,6 +91,7 @@ impl MemoryStore {
             .map(|(charge, state)| Limit::new(&charge.rule.policy, state, charge.cost))
             .collect();
         let mut verdict = decide_all(&mut limits, now);
+        let is_refused = !verdict.passes();
         let mut answers: Answers = limits
             .iter_mut()
             .filter_map(|limit| limit.answer().map(|answer| (answer, limit.take_receipt())))
@@ -103,15 +104,18 @@ impl MemoryStore {
             answers.iter_mut().for_each(|(_, receipt)| *receipt = None);
             answers[index].0 = Decision { verdict, remaining: 0, ..answers[index].0 };
         }
-        for ((charge, state), known) in charges.iter().zip(states).zip(known) {
+        for (((charge, state), known), (answer, _)) in
+            charges.iter().zip(states).zip(known).zip(&answers)
+        {
             let (at, tag) = self.place_of(charge);
             let shard = locked.shard(at);
-            let changed = verdict.passes() && 0 < charge.cost;
+            let is_charged = verdict.passes() || (is_refused && charges_for(charge, answer));
+            let changed = is_charged && 0 < charge.cost;
             // A list was moved out, and goes back in any case.
             if known && (changed || charge.rule.policy.words() == 0) {
                 shard.give_back(charge.rule, tag, state);
             } else if changed {
-                shard.add(tag, &charge.rule.policy, state, now, &self.book);
+                shard.add_owing(charge.rule, tag, state, now, &self.book);
                 self.tables[at.0].note(at.1, shard);
             }
         }
@@ -202,6 +206,11 @@ impl MemoryStore {
         }
         Ok(())
     }
+}
+
+/// Whether a limit has charged what it refused.
+fn charges_for(charge: &Charge<'_>, answer: &Decision) -> bool {
+    charge.rule.policy.refused() == Refused::Charge && !answer.verdict.passes()
 }
 
 impl Shard {

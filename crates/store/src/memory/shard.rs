@@ -1,6 +1,6 @@
 //! One lock's worth of states: found, made, and decided upon. `forget.rs` is how they leave.
 
-use tidegate_core::{Decision, Policy, Receipt, State, Tick, Verdict};
+use tidegate_core::{Decision, Policy, Receipt, Refused, State, Tick, Verdict};
 
 use super::book::Book;
 use super::groups::Groups;
@@ -141,6 +141,10 @@ impl Shard {
         let has_room = self.make_room(now, 1, book);
         self.rest.crowded += u64::from(!has_room);
         if answer.1.is_none() {
+            // One of a group may be refused at once; where that is charged, the group owes it.
+            if rule.policy.refused() == Refused::Charge {
+                self.add_owing(rule, tag, state, now, book);
+            }
             return answer;
         }
         if !has_room && !self.can_fold(rule, tag) {
@@ -154,16 +158,26 @@ impl Shard {
 
     /// What a decision would be, without charging.
     pub(super) fn peek(&mut self, rule: &Rule, tag: Tag, now: Tick, cost: u32) -> Decision {
+        self.look(rule, tag, |state| rule.policy.peek(state, now, cost))
+    }
+
+    /// What is to be seen in the state of a key, which at most time has changed afterwards.
+    pub(super) fn look<T>(
+        &mut self,
+        rule: &Rule,
+        tag: Tag,
+        look: impl FnOnce(&mut State) -> T,
+    ) -> T {
         let known = self.find(rule, tag);
         let mut state = match known {
             Ok(index) => self.take(index, &rule.policy),
             Err(_) => self.newcomer(rule, tag),
         };
-        let decision = rule.policy.peek(&mut state, now, cost);
+        let seen = look(&mut state);
         if let Ok(index) = known {
             self.put(index, &rule.policy, state);
         }
-        decision
+        seen
     }
 
     /// Takes out what is known of a key, to be given back by [`Shard::give_back`] before the lock
@@ -199,6 +213,22 @@ impl Shard {
             self.forget_idle(now, book);
         }
         self.adopt(tag, policy, state);
+    }
+
+    /// The same for what is owed already: by itself, even above the cap, if there is no group.
+    pub(super) fn add_owing(
+        &mut self,
+        rule: &Rule,
+        tag: Tag,
+        state: State,
+        now: Tick,
+        book: &RwLock<Book>,
+    ) {
+        if self.make_room(now, 1, book) || self.can_fold(rule, tag) {
+            self.add(tag, &rule.policy, state, now, book);
+        } else {
+            self.adopt(tag, &rule.policy, state);
+        }
     }
 
     /// Forgets a key.
@@ -251,7 +281,7 @@ impl Shard {
 
     /// The state that a key starts from: fresh, or what its group owes, since it may be one of
     /// those that had no room.
-    fn newcomer(&mut self, rule: &Rule, tag: Tag) -> State {
+    pub(super) fn newcomer(&mut self, rule: &Rule, tag: Tag) -> State {
         self.rest.groups.state(rule, tag).unwrap_or_else(|| rule.policy.fresh())
     }
 

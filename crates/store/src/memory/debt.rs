@@ -1,0 +1,100 @@
+//! What is charged without asking, and what is owed beyond a limit.
+
+use tidegate_core::{Debited, NothingToDebit, Tick};
+
+use super::MemoryStore;
+use super::book::Book;
+use super::rule::Rule;
+use super::shard::Shard;
+use super::tag::Tag;
+use crate::key::Key;
+use crate::sync::RwLock;
+
+impl MemoryStore {
+    /// Charges what has happened in full, also beyond the limit: see
+    /// [`Policy::debit`](tidegate_core::Policy::debit). It is never lost: where the store is full,
+    /// the key's group owes it.
+    ///
+    /// ```
+    /// use tidegate_core::{Policy, Quota, Span, Tick, Verdict};
+    /// use tidegate_store::MemoryStore;
+    ///
+    /// let store = MemoryStore::new();
+    /// let rule = store.rule(Policy::token_bucket(Quota::per_second(10))?)?;
+    /// let (key, now) = (store.key("ada")?, Tick::from_micros(0));
+    ///
+    /// assert_eq!(store.decide(&rule, key, now, 0).verdict, Verdict::Allow);
+    /// assert_eq!(store.debit(&rule, key, now, 15)?.forgiven, 0);
+    /// assert_eq!(store.overdrawn(&rule, key, now), 5);
+    /// // Half a second later nothing is overdrawn any more.
+    /// let refused = Verdict::Deny { retry_after: Span::from_millis(500) };
+    /// assert_eq!(store.decide(&rule, key, now, 0).verdict, refused);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn debit(
+        &self,
+        rule: &Rule,
+        key: Key,
+        now: Tick,
+        cells: u32,
+    ) -> Result<Debited, NothingToDebit> {
+        self.with_shard(rule, key, |shard, rule, tag| {
+            let debited = shard.debit(rule, tag, now, cells, &self.book);
+            (debited, shard.counts_call().map(|index| (index, now)))
+        })
+    }
+
+    /// Gives back up to `cells` without a receipt, if anything is known of the key: see
+    /// [`Policy::give_back`](tidegate_core::Policy::give_back).
+    pub fn give_back(&self, rule: &Rule, key: Key, now: Tick, cells: u32) {
+        self.with_shard(rule, key, |shard, rule, tag| {
+            (shard.give_cells_back(rule, tag, (now, cells), &self.book), None)
+        });
+    }
+
+    /// By how many cells a key is overdrawn, rounded up; 0 if a look passes.
+    pub fn overdrawn(&self, rule: &Rule, key: Key, now: Tick) -> u32 {
+        self.with_shard(rule, key, |shard, rule, tag| {
+            (shard.look(rule, tag, |state| rule.policy.overdrawn(state, now)), None)
+        })
+    }
+}
+
+impl Shard {
+    fn debit(
+        &mut self,
+        rule: &Rule,
+        tag: Tag,
+        now: Tick,
+        cells: u32,
+        book: &RwLock<Book>,
+    ) -> Result<Debited, NothingToDebit> {
+        if let Ok(index) = self.find(rule, tag) {
+            let mut state = self.take(index, &rule.policy);
+            let debited = rule.policy.debit(&mut state, now, cells);
+            self.put(index, &rule.policy, state);
+            return debited;
+        }
+        let now = now.max(self.swept_at());
+        let mut state = self.newcomer(rule, tag);
+        let debited = rule.policy.debit(&mut state, now, cells);
+        if debited.is_ok() && 0 < cells {
+            self.add_owing(rule, tag, state, now, book);
+        }
+        debited
+    }
+
+    fn give_cells_back(
+        &mut self,
+        rule: &Rule,
+        tag: Tag,
+        (now, cells): (Tick, u32),
+        book: &RwLock<Book>,
+    ) {
+        let Ok(index) = self.find(rule, tag) else { return };
+        let mut state = self.take(index, &rule.policy);
+        rule.policy.give_back(&mut state, now, cells);
+        self.put(index, &rule.policy, state);
+        self.forget_paid(index, now, book);
+    }
+}
