@@ -39,7 +39,8 @@ pub use crate::stats::{
     DecisionCounts, ErrorCounts, Health, NodeHealth, RemoteStats, RoundTrips, StoreStats,
 };
 pub use crate::store::{
-    Charged, FollowsNodes, HearsFactor, Judgment, KeyForm, Left, LimitCharge, OtherCharge,
-    OtherLimit, Place, Standing, Store, StoreFailure, StoreKey, StoreLimit, Verb, WantedLimit,
+    Charged, FollowsNodes, HearsFactor, Judgment, KeyForm, Left, LimitCharge, MemoryCharge,
+    OtherCharge, OtherLimit, Place, Standing, Store, StoreFailure, StoreKey, StoreLimit, Verb,
+    WantedLimit,
 };
 pub use crate::text_key::{KeyPart, KeyText, TextKey};

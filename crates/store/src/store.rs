@@ -265,10 +265,20 @@ pub enum Charged {
     /// Nothing.
     #[default]
     Nothing,
-    /// In this process: receipts of what was charged at first and since.
-    Memory(SmallVec<[Receipt; 1]>),
+    /// In this process.
+    Memory(MemoryCharge),
     /// In a store that knows what it is.
     Other(Box<dyn OtherCharge>),
+}
+
+/// A charge in this process.
+#[derive(Debug, Default)]
+pub struct MemoryCharge {
+    /// What it costs by now. A limit may remember less: see
+    /// [`Policy::with_overdraft`](tidegate_core::Policy::with_overdraft).
+    pub(crate) cells: u32,
+    /// For what was charged at first and since.
+    pub(crate) receipts: SmallVec<[Receipt; 1]>,
 }
 
 /// A charge of a store that is not in this crate.

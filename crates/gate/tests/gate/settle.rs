@@ -4,7 +4,7 @@ use tidegate_core::{Span, Verdict};
 use tidegate_gate::{Admission, Field, Gate, Sample};
 use tidegate_sim::rng::Rng;
 
-use crate::stand::{Answered, START, gate, left, looks, replace, to};
+use crate::stand::{Answered, START, gate, left, looks, passes, replace, retry_after, to};
 
 fn request() -> Sample {
     Sample::new("GET /")
@@ -263,14 +263,26 @@ fn a_correction_after_a_reload_is_one_under_the_new_rules() {
 }
 
 #[test]
-fn a_cost_is_what_was_charged_where_there_was_no_room_for_more() {
-    let (gate, _clock) = gate("rules: [{ name: r, limit: 10/day }]");
+fn what_has_happened_is_charged_also_beyond_the_limit() {
+    let (gate, clock) = gate("rules: [{ name: r, limit: 10/day }]");
     let mut admission = gate.decide(&request());
-    for (cells, charged) in [(1_000, 10), (500, 10), (4, 4), (12, 10)] {
+    for cells in [12, 4, 19, 10, 0, 15] {
         drop(admission.set_cost(cells));
-        assert_eq!(admission.each().next().map(|answer| answer.cost), Some(charged));
-        assert_eq!(left(&admission), [10 - charged]);
+        assert_eq!(admission.each().next().map(|answer| answer.cost), Some(cells));
+        assert_eq!(left(&admission), [10_u32.saturating_sub(cells)]);
+        let next = gate.peek(&request()).ready().unwrap();
+        assert_eq!(next.verdict().passes(), cells < 10, "{cells}");
     }
+    // Five are owed beyond the limit, and one is asked for.
+    let day = Span::from_secs(86_400);
+    let refused = gate.decide(&request());
+    assert_eq!(retry_after(&refused), Some(Span::from_micros(day.get() / 10 * 6)));
+    clock.advance(Span::from_micros(day.get() / 10 * 6));
+    assert!(passes(&gate, &request()));
+    // A settlement that no state remembers in full still has its cost.
+    drop(admission.set_cost(1_000_000));
+    assert_eq!(admission.each().next().map(|answer| answer.cost), Some(1_000_000));
+    assert_eq!(left(&admission), [0]);
 }
 
 #[test]

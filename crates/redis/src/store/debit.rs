@@ -5,9 +5,9 @@ use tidegate_core::{Debited, Kind, NothingToDebit, Tick};
 use super::{FleetCharge, RedisStore, no_decision};
 use crate::failure::StoreError;
 use crate::gather::Reply;
-use tidegate_store::TextKey as FleetKey;
 use crate::plan::Does;
 use crate::rule::FleetRule;
+use tidegate_store::TextKey as FleetKey;
 
 impl RedisStore {
     /// Charges what has happened in full, also beyond the limit: see

@@ -13,8 +13,8 @@ use crate::key::Key;
 use crate::later::Later;
 use crate::stats::StoreStats;
 use crate::store::{
-    Charged, Judgment, KeyForm, Left, LimitCharge, Place, Standing, Store, StoreFailure, StoreKey,
-    StoreLimit, Verb, WantedLimit,
+    Charged, Judgment, KeyForm, Left, LimitCharge, MemoryCharge, Place, Standing, Store,
+    StoreFailure, StoreKey, StoreLimit, Verb, WantedLimit,
 };
 
 /// The receipts of a charge.
@@ -91,19 +91,21 @@ impl Store for MemoryStore {
         let Some((rule, key)) = place(at) else {
             return Later::Ready(Standing { cells: 0, left: None });
         };
-        let (receipts, now) = (charged.receipts_mut(), clock.now());
-        let before = cells_of(receipts);
-        if before < cells {
+        let (charge, now) = (charged.memory_mut(), clock.now());
+        if charge.cells < cells {
             // What has happened is charged in full.
-            receipts.extend(self.debit(rule, key, now, cells - before).map(|it| it.receipt));
+            if let Ok(debited) = self.debit(rule, key, now, cells - charge.cells) {
+                charge.receipts.push(debited.receipt);
+                charge.cells = cells;
+            }
         } else {
-            for receipt in take_cells(receipts, before - cells) {
+            for receipt in take_cells(&mut charge.receipts, charge.cells - cells) {
                 self.refund(rule, key, now, receipt);
             }
+            charge.cells = cells;
         }
         let decision = self.peek(rule, key, now, 0);
-        let left = Some(Left { decision, at: now });
-        Later::Ready(Standing { cells: cells_of(receipts), left })
+        Later::Ready(Standing { cells: charge.cells, left: Some(Left { decision, at: now }) })
     }
 
     fn give_up(
@@ -114,8 +116,8 @@ impl Store for MemoryStore {
         let mut back = Vec::new();
         for (at, charged) in charged {
             let Some((rule, key)) = place(*at) else { continue };
-            let receipts = std::mem::take(charged.receipts_mut());
-            back.extend(receipts.into_iter().map(|receipt| (rule, key, receipt)));
+            let charge = std::mem::take(charged.memory_mut());
+            back.extend(charge.receipts.into_iter().map(|receipt| (rule, key, receipt)));
         }
         MemoryStore::give_up(self, clock.now(), back);
         Later::Ready(())
@@ -124,7 +126,7 @@ impl Store for MemoryStore {
     fn release(&self, at: Place<'_>, charged: &mut Charged, clock: &Arc<dyn Clock>) -> Later<()> {
         if let Some((rule, key)) = place(at) {
             let now = clock.now();
-            for receipt in std::mem::take(charged.receipts_mut()) {
+            for receipt in std::mem::take(charged.memory_mut()).receipts {
                 self.refund(rule, key, now, receipt);
             }
         }
@@ -138,7 +140,7 @@ impl Store for MemoryStore {
         clock: &Arc<dyn Clock>,
     ) -> Later<Result<bool, StoreFailure>> {
         let Some((rule, key)) = place(at) else { return Later::Ready(Ok(false)) };
-        let (receipts, now) = (charged.receipts_mut(), clock.now());
+        let (receipts, now) = (&mut charged.memory_mut().receipts, clock.now());
         // What costs nothing holds nothing, and cannot lapse.
         let renewed = |receipt: Receipt| match receipt.cost() {
             0 => Some(receipt),
@@ -149,8 +151,8 @@ impl Store for MemoryStore {
     }
 
     fn lapses_at(&self, at: Place<'_>, charged: &Charged, _clock: &dyn Clock) -> Option<Tick> {
-        let Charged::Memory(receipts) = charged else { return None };
-        let taken = receipts.iter().filter(|receipt| 0 < receipt.cost());
+        let Charged::Memory(charge) = charged else { return None };
+        let taken = charge.receipts.iter().filter(|receipt| 0 < receipt.cost());
         let first = taken.map(Receipt::at).min()?;
         // The policy may have been changed since.
         let policy = self.policy(rule(at.limit)?);
@@ -175,17 +177,19 @@ impl Store for MemoryStore {
 }
 
 impl Charged {
+    #[inline]
     fn of(receipt: Receipt) -> Charged {
-        Charged::Memory(SmallVec::from_buf([receipt]))
+        let cells = receipt.cost();
+        Charged::Memory(MemoryCharge { cells, receipts: SmallVec::from_buf([receipt]) })
     }
 
-    /// The receipts of what was charged in this process.
-    fn receipts_mut(&mut self) -> &mut Receipts {
+    /// What was charged in this process.
+    fn memory_mut(&mut self) -> &mut MemoryCharge {
         if !matches!(self, Charged::Memory(_)) {
-            *self = Charged::Memory(SmallVec::new());
+            *self = Charged::Memory(MemoryCharge::default());
         }
         match self {
-            Charged::Memory(receipts) => receipts,
+            Charged::Memory(charge) => charge,
             Charged::Nothing | Charged::Other(_) => unreachable!("replaced just now"),
         }
     }
@@ -205,10 +209,6 @@ fn place(at: Place<'_>) -> Option<(&Rule, Key)> {
         StoreKey::Hash(key) => Some((rule(at.limit)?, *key)),
         StoreKey::Text(_) => None,
     }
-}
-
-fn cells_of(receipts: &Receipts) -> u32 {
-    receipts.iter().fold(0, |sum, receipt| sum.saturating_add(receipt.cost()))
 }
 
 /// Takes receipts for so many cells out, the latest first.
