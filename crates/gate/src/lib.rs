@@ -19,7 +19,6 @@ mod admission;
 mod answer;
 mod apart;
 mod build;
-mod carry;
 mod counts;
 mod draft;
 #[cfg(feature = "redis")]
@@ -55,6 +54,7 @@ mod stamp;
 mod stats;
 mod store;
 mod suite;
+mod taken_over;
 mod together;
 mod turn;
 mod wait;

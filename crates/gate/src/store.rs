@@ -1,9 +1,10 @@
 //! Where a gate remembers: in this process, or in Redis for a fleet.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use tidegate_config::WithoutStore;
-use tidegate_core::{Change, Policy, Tick};
+use tidegate_core::{Policy, Tick};
 use tidegate_store::{Clock, MemoryStore, Rule, TooManyRules};
 
 /// A store of either kind.
@@ -34,14 +35,16 @@ pub(crate) enum StoreRule {
 #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "some of it only Redis asks for"))]
 pub(crate) struct Wanted<'k> {
     pub(crate) name: String,
+    /// The name of the limit that it is a quota of; see `kept.rs`.
+    pub(crate) limit: String,
     pub(crate) policy: Policy,
+    /// What that is a part of, as under load; the policy itself if all of it is given out.
+    pub(crate) whole: Policy,
     pub(crate) without: WithoutStore,
     /// What it was until now: what was consumed is kept.
     pub(crate) before: Option<&'k StoreRule>,
-    /// How it becomes what is wanted.
-    pub(crate) change: Change,
-    /// What its clients had besides: the most that was consumed counts, or in Redis the latest.
-    pub(crate) besides: Vec<StoreRule>,
+    /// Other quotas that keys had under its limit until now; see `kept.rs`.
+    pub(crate) others: Vec<StoreRule>,
 }
 
 /// Why a store cannot do what is wanted of it.
@@ -119,14 +122,19 @@ impl AnyStore {
             #[cfg(feature = "redis")]
             AnyStore::Fleet(fleet) => put_in_fleet(fleet, wanted),
             AnyStore::Here(store) => {
-                let besides: Vec<Vec<Rule>> = wanted.iter().map(Wanted::besides_here).collect();
-                let here =
-                    wanted.iter().zip(&besides).map(|(it, besides)| tidegate_store::Wanted {
+                let others = wanted.iter().map(|it| it.others.iter().filter_map(StoreRule::here));
+                let others: Vec<Vec<Rule>> = others.map(|it| it.cloned().collect()).collect();
+                let mut numbers = HashMap::new();
+                let here = wanted.iter().zip(&others).map(|(it, others)| {
+                    let next = numbers.len();
+                    tidegate_store::Wanted {
                         policy: it.policy,
+                        whole: it.whole,
                         before: it.before.and_then(StoreRule::here),
-                        change: it.change,
-                        besides,
-                    });
+                        limit: *numbers.entry(&*it.limit).or_insert(next),
+                        others,
+                    }
+                });
                 let made = store.put(&here.collect::<Vec<_>>(), now)?;
                 Ok(made.into_iter().map(StoreRule::Here).collect())
             }
@@ -145,24 +153,18 @@ impl AnyStore {
         match (self, rule) {
             #[cfg(feature = "redis")]
             (AnyStore::Fleet(fleet), StoreRule::Fleet(shared)) => {
-                let (name, before, besides) = (shared.name().to_owned(), Some(rule), Vec::new());
-                let change = Change::Quota;
-                let wanted = Wanted { name, policy, without, before, change, besides };
+                let (name, limit) = (shared.name().to_owned(), shared.name().to_owned());
+                let (whole, before, others) = (policy, Some(rule), Vec::new());
+                let wanted = Wanted { name, limit, policy, whole, without, before, others };
                 let made = put_in_fleet(fleet, std::slice::from_ref(&wanted))?;
                 made.into_iter().next().ok_or_else(|| StoreFailure::new("no rule was made"))
             }
             (AnyStore::Here(store), StoreRule::Here(rule)) => {
-                Ok(StoreRule::Here(store.swing(rule, policy, (Change::Quota, now))?))
+                Ok(StoreRule::Here(store.change(rule, policy, now)?))
             }
             #[cfg(feature = "redis")]
             _ => Err(StoreFailure("a rule of another store".into())),
         }
-    }
-}
-
-impl Wanted<'_> {
-    fn besides_here(&self) -> Vec<Rule> {
-        self.besides.iter().filter_map(|it| it.here().cloned()).collect()
     }
 }
 
@@ -190,6 +192,10 @@ impl StoreRule {
     }
 }
 
+/// The most quotas that Redis is asked about for keys which have them no more.
+#[cfg(feature = "redis")]
+const OTHERS_MAX: usize = 64;
+
 #[cfg(feature = "redis")]
 fn put_in_fleet(
     fleet: &tidegate_redis::Fleet,
@@ -197,15 +203,26 @@ fn put_in_fleet(
 ) -> Result<Vec<StoreRule>, StoreFailure> {
     use tidegate_redis::{SharedRule, WantedRule};
 
-    let besides = wanted.iter().map(|it| it.besides.iter().filter_map(StoreRule::shared).cloned());
-    let besides: Vec<Vec<SharedRule>> = besides.map(Iterator::collect).collect();
-    let wanted = wanted.iter().zip(&besides).map(|(it, besides)| WantedRule {
+    // Each is looked for by every request of a key that is not known.
+    let few = |it: &&Wanted<'_>| it.others.len() <= OTHERS_MAX;
+    let others = |it: &Wanted<'_>| -> Vec<SharedRule> {
+        Some(it)
+            .filter(few)
+            .map_or(&[][..], |it| &it.others)
+            .iter()
+            .filter_map(StoreRule::shared)
+            .cloned()
+            .collect()
+    };
+    let others: Vec<Vec<SharedRule>> = wanted.iter().map(others).collect();
+    let wanted = wanted.iter().zip(&others).map(|(it, others)| WantedRule {
         name: &it.name,
+        limit: &it.limit,
         policy: it.policy,
+        whole: it.whole,
         without: to_fleet(it.without),
         before: it.before.and_then(StoreRule::shared),
-        change: it.change,
-        besides,
+        others,
     });
     let made = fleet.put(&wanted.collect::<Vec<_>>());
     let made = made.map_err(|error| StoreFailure::new(error.to_string()))?;

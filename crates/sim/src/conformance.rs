@@ -47,7 +47,9 @@ pub const KEYS: u64 = 5;
 
 struct Model {
     policy: Policy,
-    states: Vec<State>,
+    /// Each with the policy by which it was last asked about: it lives under that until it is asked
+    /// about by another.
+    states: Vec<(Policy, State)>,
 }
 
 /// Walks `subject` through `steps` random steps from `seed`.
@@ -73,20 +75,20 @@ pub fn check<S: Subject>(subject: &mut S, seed: u64, steps: u32) {
                 let kind = if rng.one_in(2) { rules[index].1.policy.kind() } else { any(&mut rng) };
                 let policy = any_policy(kind, &mut rng);
                 let rule = subject.change(&rules[index].0, policy, now);
-                rules[index].1.change(policy, now);
+                rules[index].1.policy = policy;
                 rules[index].0 = rule;
             }
             1 => {
                 let (rule, model) = &mut rules[index];
                 subject.reset((rule, key));
-                *model.state(key) = model.policy.fresh();
+                *model.state(key, now) = model.policy.fresh();
             }
             2 => all_at_once(subject, &mut rules, &mut rng, now, &context),
             3 => {
                 let (rule, model) = &mut rules[index];
                 let cost = any_cost(&model.policy, &mut rng);
                 let policy = model.policy;
-                let expected = policy.peek(model.state(key), now, cost);
+                let expected = policy.peek(model.state(key, now), now, cost);
                 assert_eq!(subject.peek((rule, key), now, cost), expected, "{}", context());
             }
             _ => one(subject, &mut rules[index], key, &mut rng, now, &context),
@@ -105,14 +107,14 @@ fn one<S: Subject>(
     let cost = any_cost(&model.policy, rng);
     let policy = model.policy;
     let (decision, receipt) = subject.decide((rule, key), now, cost);
-    let (expected, model_receipt) = policy.decide_with_receipt(model.state(key), now, cost);
+    let (expected, model_receipt) = policy.decide_with_receipt(model.state(key, now), now, cost);
     assert_eq!(decision, expected, "{}: {policy:?}, cost {cost}", context());
     assert_eq!(receipt, model_receipt, "{}", context());
     if let (Some(receipt), Some(model_receipt)) = (receipt, model_receipt)
         && rng.one_in(6)
     {
         subject.refund((rule, key), now, receipt);
-        policy.refund(model.state(key), now, model_receipt);
+        policy.refund(model.state(key, now), now, model_receipt);
     }
 }
 
@@ -128,7 +130,7 @@ fn all_at_once<S: Subject>(
     let on: Vec<(&S::Rule, u64)> = rules.iter().zip(&keys).map(|(it, &key)| (&it.0, key)).collect();
     let answers = subject.decide_all(&on, now, cost);
     let policies: Vec<Policy> = rules.iter().map(|(_, model)| model.policy).collect();
-    let states = rules.iter_mut().zip(&keys).map(|((_, model), &key)| model.state(key));
+    let states = rules.iter_mut().zip(&keys).map(|((_, model), &key)| model.state(key, now));
     let limits = policies.iter().zip(states);
     let mut limits: Vec<Limit<'_>> =
         limits.map(|(policy, state)| Limit::new(policy, state, cost)).collect();
@@ -140,19 +142,17 @@ fn all_at_once<S: Subject>(
 
 impl Model {
     fn new(policy: Policy) -> Model {
-        Model { policy, states: (0..KEYS).map(|_| policy.fresh()).collect() }
+        Model { policy, states: (0..KEYS).map(|_| (policy, policy.fresh())).collect() }
     }
 
-    fn state(&mut self, key: u64) -> &mut State {
+    fn state(&mut self, key: u64, now: Tick) -> &mut State {
         let key = usize::try_from(key).unwrap_or(0);
-        &mut self.states[key]
-    }
-
-    fn change(&mut self, policy: Policy, now: Tick) {
-        for state in &mut self.states {
-            policy.carry(&self.policy, state, now);
+        let (policy, state) = &mut self.states[key];
+        if *policy != self.policy {
+            self.policy.carry(policy, state, now);
+            *policy = self.policy;
         }
-        self.policy = policy;
+        state
     }
 }
 

@@ -82,7 +82,7 @@ impl Book {
             .iter()
             .filter_map(|(name, limit)| {
                 let rule = limit.0.rule.here()?.clone();
-                Some(RestoredRule { name: kept_as(name), also: String::new(), rule })
+                Some(RestoredRule { name: kept_as(name), limit: String::new(), rule })
             })
             .collect();
         named.sort_by(|one, other| one.name.cmp(&other.name));

@@ -47,8 +47,8 @@ impl Owed {
         Owed { store, keys_max, written, base, count_at, full_until, written_off }
     }
 
-    pub(super) fn rule(&self, policy: tidegate_core::Policy) -> Result<Rule, TooManyRules> {
-        self.store.rule(policy)
+    pub(super) fn rule(&self, applied: tidegate_core::Applied) -> Result<Rule, TooManyRules> {
+        self.store.rule_of(applied)
     }
 
     pub(super) fn put(&self, wanted: &[Wanted<'_>], now: Tick) -> Result<Vec<Rule>, TooManyRules> {
