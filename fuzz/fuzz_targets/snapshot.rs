@@ -38,7 +38,7 @@ fn ask(mut bytes: &[u8]) {
         store.decide(&changed, store.key(1).expect("a short key"), NOW, 1);
     }
     let rules = restored.rules.iter();
-    let named = rules.map(|it| NamedRule { name: &it.name, also: &it.also, rule: &it.rule });
+    let named = rules.map(|it| NamedRule { name: &it.name, limit: &it.limit, rule: &it.rule });
     let mut again = Vec::new();
     store.export(&named.collect::<Vec<_>>(), NOW, &mut again).expect("memory to write to");
     MemoryStore::restore(&mut &again[..], KEYS_MAX).expect("what was written just now");

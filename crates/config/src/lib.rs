@@ -21,7 +21,6 @@ mod load;
 mod matcher;
 mod misread;
 mod outcome;
-mod overridden;
 mod overrides;
 mod path;
 mod plan;

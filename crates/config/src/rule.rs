@@ -250,6 +250,17 @@ impl Variant {
         &self.written
     }
 
+    /// The tier that it is for; empty if it is for all requests, or for a single key.
+    pub fn tier(&self) -> &str {
+        if self.is_of_one_key() { "" } else { &self.id }
+    }
+
+    /// Whether it is the quota of a single key: those are in no tier.
+    pub fn is_of_one_key(&self) -> bool {
+        // No tier's name holds this mark.
+        self.id.starts_with('=')
+    }
+
     /// Whether it gives less than another, of one rule.
     pub(crate) fn is_tighter_than(&self, other: &Variant) -> bool {
         match (&self.quota, &other.quota) {

@@ -53,7 +53,7 @@ pub use crate::credits::Credits;
 pub use crate::debit::{Debited, NothingToDebit, Overdraft, Refused};
 pub use crate::decision::{Decision, Receipt, Verdict};
 pub use crate::kind::{Kind, UnknownKind};
-pub use crate::policy::{Change, Policy, State};
+pub use crate::policy::{Applied, Policy, State};
 pub use crate::quota::{Grains, Quota, QuotaError};
 pub use crate::shape::Shape;
 pub use crate::tick::{Span, Tick};

@@ -2,7 +2,7 @@
 //! of changes gives anybody more than the whole.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use tidegate_core::{Change, Kind, Policy, Quota, Span, Tick};
+use tidegate_core::{Applied, Kind, Policy, Quota, Span, Tick};
 use tidegate_sim::rng::Rng;
 
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
@@ -139,30 +139,57 @@ fn the_largest_quotas_can_be_scaled() {
 /// What was charged under one part and is given back under another gives nobody more than it took.
 #[test]
 fn cells_are_given_back_for_what_they_are_worth() {
-    use Change::{Part, Quota as Other};
-
     for kind in BUCKETS {
-        let parts: Vec<Policy> =
-            (0..=16).map(|it| part_of(kind, Quota::per_hour(1_600), 1_600, it.max(1))).collect();
-        let worth = |since: &[(usize, Change)], now: usize, cells| {
-            parts[now].worth(since.iter().map(|(it, change)| (&parts[*it], *change)), cells)
+        let hour = Quota::per_hour(1_600);
+        let parts: Vec<Policy> = (0..=16).map(|it| part_of(kind, hour, 1_600, it.max(1))).collect();
+        let worth = |whole: [&Policy; 2], (from, to): (usize, usize), cells| {
+            let [old, new] = [(from, whole[0]), (to, whole[1])]
+                .map(|(it, whole)| Applied { policy: parts[it], whole: *whole });
+            new.worth(&old, cells)
         };
-        assert_eq!(worth(&[], 1, 160), 160, "{kind}");
+        let (whole, other) = (&parts[16], Policy::new(kind, Quota::per_hour(3_200)).unwrap());
         for (from, to, left) in [(16, 8, 80), (16, 1, 10), (3, 2, 106), (8, 16, 160), (7, 7, 160)] {
-            assert_eq!(worth(&[(from, Part)], to, 160), left, "{kind}: {from} to {to}");
-            assert_eq!(worth(&[(from, Other)], to, 160), 160, "{kind}: {from} to {to}");
+            assert_eq!(worth([whole; 2], (from, to), 160), left, "{kind}: {from} to {to}");
         }
-        assert_eq!(worth(&[(16, Part)], 1, 15), 0, "{kind}");
-        // A dip that is over costs nothing; quotas that came between count by themselves.
-        assert_eq!(worth(&[(16, Part), (1, Part)], 16, 160), 160, "{kind}");
-        assert_eq!(worth(&[(16, Part), (8, Other), (4, Part)], 2, 160), 40, "{kind}");
-        assert_eq!(worth(&[(16, Other), (8, Part), (4, Other)], 2, 160), 80, "{kind}");
+        assert_eq!(worth([whole; 2], (16, 1), 15), 0, "{kind}");
+        // Of another quota a cell is a cell; under half of that it is half of one.
+        assert_eq!(worth([whole, &other], (16, 16), 160), 80, "{kind}");
+        assert_eq!(Applied::whole(other).worth(&Applied::whole(*whole), 160), 160, "{kind}");
     }
     let log = |cells| Policy::new(Kind::SlidingLog, Quota::per_hour(cells)).unwrap();
-    assert_eq!(log(8).worth([(&log(16), Part)], 7), 7);
+    let part = |policy, whole| Applied { policy, whole };
+    assert_eq!(part(log(8), log(16)).worth(&part(log(16), log(16)), 7), 7);
     let (slowest, fastest) =
         (Quota::new(1, Quota::PER_MAX), Quota::new(u32::MAX, Span::from_micros(1_000)));
     let [slowest, fastest] = [slowest, fastest].map(|it| Policy::token_bucket(it).unwrap());
-    assert_eq!(slowest.worth([(&fastest, Part)], u32::MAX), 0);
-    assert_eq!(fastest.worth([(&slowest, Part)], 7), 7);
+    let [slowest, fastest] = [slowest, fastest].map(|it| part(it, fastest));
+    assert_eq!(slowest.worth(&fastest, u32::MAX), 0);
+    assert_eq!(fastest.worth(&slowest, 7), 7);
+}
+
+/// It makes no difference whether a part is given out when the quota changes.
+#[test]
+fn a_part_of_a_quota_is_carried_by_way_of_its_whole() {
+    for kind in BUCKETS {
+        let whole = |cells: u32| Policy::new(kind, Quota::per_hour(cells)).unwrap();
+        let half = |cells: u32| Applied {
+            policy: Policy::new(kind, Quota::per_hour(cells / 2)).unwrap(),
+            whole: whole(cells),
+        };
+        let key = |applied: Applied, cells| {
+            let mut state = applied.policy.fresh();
+            assert!(applied.policy.decide(&mut state, NOW, cells).verdict.passes());
+            (applied, state)
+        };
+        for ((old, mut state), new, left) in [
+            (key(Applied::whole(whole(100)), 60), Applied::whole(whole(200)), 140),
+            (key(Applied::whole(whole(100)), 60), half(200), 70),
+            (key(half(100), 30), Applied::whole(whole(200)), 140),
+            (key(half(100), 30), half(200), 70),
+            (key(half(100), 30), Applied::whole(whole(100)), 40),
+        ] {
+            new.carry(&old, &mut state, NOW);
+            assert_eq!(new.policy.peek(&mut state, NOW, 0).remaining, left, "{kind}");
+        }
+    }
 }

@@ -157,8 +157,8 @@ impl GateBuilder {
         let rules = (rules, adapt.factor());
         let home = Arc::new(Home { store, clock, secret: builder.secret });
         let first = Generation::new(rules, (None, &limits), &home, now);
-        let (first, went_on) = first.map_err(OpenError::Store)?;
-        restored.claimed(went_on.iter().map(|name| &**name));
+        let (first, taken_over) = first.map_err(OpenError::Store)?;
+        restored.claimed(taken_over.went_on.iter().map(|name| &**name));
         let (reloading, saving) = (Mutex::new(()), Mutex::new(()));
         let current = ArcSwap::from_pointee(Leases::new(&Arc::new(first)));
         let plain = Book::default();

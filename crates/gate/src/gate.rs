@@ -12,7 +12,6 @@ use tidegate_store::{Clock, Store, Verb, Work, at_once};
 use crate::admission::Admission;
 use crate::apart::{Lease, Leases};
 use crate::build::{GateBuilder, OpenError};
-use crate::carry::Carry;
 use crate::counts::RuleCounts;
 use crate::generation::Generation;
 use crate::judge::How;
@@ -186,34 +185,42 @@ impl Gate {
     /// same name; requests that are being decided go on by the rules that they began with. A rule
     /// that is gone and comes back within its period finds what it had left.
     ///
-    /// A key that gets a quota of its own, or loses it, takes along what it had consumed; with
-    /// tiers, the most that it had under one of them. So do the keys of a tier that gets a limit of
-    /// its own, or loses it, and permits that are held count until they come back.
+    /// A key that gets a quota of its own, or loses it, takes along what it had consumed, and permits
+    /// that are held count until they come back. A tier is a limit of its own, and a key with a
+    /// quota of its own is in no tier: where a rule gets tiers or loses them, keys begin anew, and a
+    /// log line says so.
     ///
-    /// In Redis, up to sixteen limits that a key may have had are looked for, and the first that
-    /// knows it counts. Permits do not count there under a limit that the key did not have before,
+    /// In Redis, up to sixteen quotas that a key may have had are looked for, and the first that
+    /// knows it counts. Permits do not count there under a quota that the key did not have before,
     /// and a rule that comes back with another quota begins afresh.
     ///
     /// With states in Redis a policy of another name is refused: nodes that are started with it
     /// would count apart.
     pub fn replace(&self, rules: impl Into<Arc<Rules>>) -> Result<(), OpenError> {
-        let rules: Arc<Rules> = rules.into();
+        self.replace_noting(rules.into()).map(drop)
+    }
+
+    /// Replaces the rules, and says what operators have to know of it, a line each.
+    pub(crate) fn replace_noting(&self, rules: Arc<Rules>) -> Result<String, OpenError> {
         if !self.0.store.takes_policy(rules.name()) {
             let (from, to) = (self.rules().name().map(Into::into), rules.name().map(Into::into));
             return Err(OpenError::Renamed { from, to });
         }
-        self.put(Some(rules))?;
+        let notes = self.put(Some(rules))?;
+        if !notes.is_empty() {
+            tracing::warn!(notes = %notes.trim_end(), "limits begin anew under the policy");
+        }
         self.0.adapt.look_at(self.0.clock.now());
-        Ok(())
+        Ok(notes)
     }
 
     /// Puts the rules in force again, with what the load leaves of them.
     pub(crate) fn scale(&self) -> Result<(), OpenError> {
-        self.put(None)
+        self.put(None).map(drop)
     }
 
-    /// Puts other rules in force, or the same with another factor.
-    fn put(&self, rules: Option<Arc<Rules>>) -> Result<(), OpenError> {
+    /// Puts other rules in force, or the same with another factor; says what becomes of limits.
+    fn put(&self, rules: Option<Arc<Rules>>) -> Result<String, OpenError> {
         let _one_by_one =
             self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let before = self.0.generation();
@@ -228,19 +235,17 @@ impl Gate {
         // A policy that is in force matters more than one that was.
         let next =
             next().or_else(|why| if self.0.restored.make_room() { next() } else { Err(why) });
-        let (next, went_on) = next.map_err(OpenError::Store)?;
+        let (next, taken_over) = next.map_err(OpenError::Store)?;
         let next = Arc::new(next);
         // Before that: a snapshot finds them here or there.
-        self.0.restored.wait(before.left_behind(&went_on), now);
+        self.0.restored.wait(before.left_behind(&taken_over), now);
         *is_over = true;
         self.0.current.store(Arc::new(Leases::new(&next)));
         drop(is_over);
         next.take_over_shares(&before);
         // After that: a snapshot finds them here or there.
-        self.0.restored.claimed(went_on.iter().map(|name| &**name));
-        // After that: what is consumed by the old rules is not forgotten.
-        Carry { before: &before, after: &next, store: &*self.0.store, now }.over();
-        Ok(())
+        self.0.restored.claimed(taken_over.went_on.iter().map(|name| &**name));
+        Ok(taken_over.notes())
     }
 
     /// The rules in force.

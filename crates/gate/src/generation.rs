@@ -1,6 +1,6 @@
 //! A policy in force: its rules, and where the store keeps what each of them counts.
 //!
-//! On a reload, limits that go by the same name keep what was consumed. Limits of a calendar become
+//! On a reload, a limit of the same name keeps what was consumed. Limits of a calendar become
 //! those of the next window while requests go on, by whoever asks first; a policy that is not in
 //! force any more turns no windows.
 
@@ -12,14 +12,15 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_config::{Rule, Rules, Timed, Variant};
 use tidegate_core::adapt::Share;
-use tidegate_core::{Change, Kind, Policy, Span, Tick, WithoutStore};
+use tidegate_core::{Kind, Span, Tick, WithoutStore};
 use tidegate_store::{RestoredRule, Store, StoreFailure, StoreLimit, WantedLimit};
 
 use crate::admission::Judged;
 use crate::counts::Counts;
 use crate::gate::Home;
-use crate::kept::{KeptLimits, name, usual_name};
+use crate::kept::{KeptLimits, QuotaName};
 use crate::shares::Shares;
+use crate::taken_over::TakenOver;
 
 /// A policy in force.
 pub(crate) struct Generation {
@@ -39,9 +40,6 @@ pub(crate) struct Generation {
 /// replaced: one after the other.
 type Over = Arc<Mutex<bool>>;
 
-/// The limits of before that go on, by the names that they had.
-pub(crate) type WentOn = HashSet<Box<str>>;
-
 pub(crate) type Limits = SmallVec<[Limit; 1]>;
 
 /// A limit, and where the store keeps it.
@@ -53,8 +51,6 @@ pub(crate) struct Limit {
     calendar: Option<Box<Calendar>>,
     /// Its name as clients see it.
     pub(crate) name_shown: Box<str>,
-    /// All of it, of which a part may be given out.
-    pub(crate) whole: Policy,
     /// The most cells at once.
     pub(crate) cells: u32,
     /// The time in which it comes back in full.
@@ -107,17 +103,17 @@ impl Generation {
         (before, restored): (Option<&Generation>, &[RestoredRule]),
         home: &Arc<Home>,
         now: Tick,
-    ) -> Result<(Generation, WentOn), StoreFailure> {
-        let kept = KeptLimits::new(&rules, before, restored, home.secret.as_ref());
+    ) -> Result<(Generation, TakenOver), StoreFailure> {
+        let kept = KeptLimits::new(before, restored, home.secret.as_ref());
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
         let over = Over::default();
-        let (limits, went_on) = limits((&rules, factor), &kept, &*home.store, (now, &over))?;
+        let (limits, taken_over) = limits((&rules, factor), &kept, &*home.store, (now, &over))?;
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (home, counts) = (Arc::clone(home), counts.collect());
         let holds_back = holds_back(&rules);
-        Ok((Generation { home, rules, shares, holds_back, limits, counts, over }, went_on))
+        Ok((Generation { home, rules, shares, holds_back, limits, counts, over }, taken_over))
     }
 
     /// Puts what its shares say in force after `before`.
@@ -159,28 +155,28 @@ impl Generation {
     /// The limits that are kept in this process, as they are now, by their names.
     pub(crate) fn named_rules(&self) -> Vec<RestoredRule> {
         let mut rules = Vec::new();
-        self.each_limit(|limit, other_name| {
+        self.each_limit(|limit, of| {
             if let Some(rule) = memory_rule(&limit.present_rule()).cloned() {
-                let also = other_name.unwrap_or_default();
-                rules.push(RestoredRule { name: limit.name.to_string(), also, rule });
+                let of = if *of == *limit.name { String::new() } else { of };
+                rules.push(RestoredRule { name: limit.name.to_string(), limit: of, rule });
             }
         });
         rules
     }
 
     /// The limits that are kept in this process and did not go on, by their names.
-    pub(crate) fn left_behind(&self, went_on: &WentOn) -> Vec<RestoredRule> {
+    pub(crate) fn left_behind(&self, taken_over: &TakenOver) -> Vec<RestoredRule> {
         let mut rules = self.named_rules();
-        rules.retain(|it| !went_on.contains(&*it.name));
+        rules.retain(|it| !taken_over.went_on.contains(&*it.name));
         rules
     }
 
-    /// Shows every limit with its other name, if it has one.
-    pub(crate) fn each_limit(&self, mut each: impl FnMut(&Limit, Option<String>)) {
+    /// Shows every quota, and the name of the limit that it is a quota of.
+    pub(crate) fn each_limit(&self, mut each: impl FnMut(&Limit, String)) {
         for (rule, variants) in self.rules.rules().iter().zip(&self.limits) {
             for (variant, limits) in rule.variants().iter().zip(variants) {
                 for (timed, limit) in variant.policies().iter().zip(limits) {
-                    each(limit, usual_name(rule, variant, timed));
+                    each(limit, QuotaName::new(rule, variant, timed).limit);
                 }
             }
         }
@@ -210,14 +206,13 @@ impl Limit {
             let (without, over) = (rule.without_store(), Arc::clone(over));
             Box::new(Calendar { window, without, share, over })
         });
-        let (whole, cells, window) = (timed.policy(now), policy.limit(), timed.window_of(&policy));
+        let (cells, window) = (policy.limit(), timed.window_of(&policy));
         let name_shown = name_shown(rule, timed);
         Limit {
             name: name.into(),
             rule: made,
             calendar,
             name_shown,
-            whole,
             cells,
             window,
             is_shown: rule.is_shown(),
@@ -265,11 +260,12 @@ impl Calendar {
         }
         let next = WantedLimit {
             name: name.to_owned(),
+            limit: name.to_owned(),
             policy: timed.scaled(now, self.share),
+            whole: timed.policy(now),
             without: self.without,
             before: None,
-            change: Change::default(),
-            besides: Vec::new(),
+            others: Vec::new(),
         };
         let next = store.put(&[next], now).map(Vec::into_iter).map(|mut made| made.next());
         match (next, timed.changes_at(now)) {
@@ -307,25 +303,9 @@ fn limits(
     kept: &KeptLimits<'_>,
     store: &dyn Store,
     (now, over): (Tick, &Over),
-) -> Result<(Vec<Vec<Limits>>, WentOn), StoreFailure> {
-    let (mut wanted, mut went_on) = (Vec::new(), WentOn::new());
-    for rule in rules.rules() {
-        for (variant, former) in rule.variants().iter().zip(kept.formers(rule)) {
-            wanted.extend(variant.policies().iter().map(|timed| {
-                let before = kept.before((rule, variant, timed));
-                went_on.extend(before.map(|kept| kept.name.clone()));
-                WantedLimit {
-                    name: name(rule, variant, timed),
-                    policy: timed.scaled(now, rule.share(factor)),
-                    without: rule.without_store(),
-                    besides: kept.besides((rule, timed), &former, before),
-                    before: before.map(|kept| &kept.rule),
-                    change: before
-                        .map_or_else(Change::default, |it| it.change_to(&timed.policy(now))),
-                }
-            }));
-        }
-    }
+) -> Result<(Vec<Vec<Limits>>, TakenOver), StoreFailure> {
+    let mut taken_over = TakenOver::default();
+    let wanted = wanted(rules, factor, kept, now, &mut taken_over);
     let made = store.put(&wanted, now)?;
     let mut made = wanted.into_iter().zip(made);
     let mut limits_of = |rule: &Rule, variant: &Variant| -> Limits {
@@ -336,7 +316,42 @@ fn limits(
     let limits_of_rule = |rule: &Rule| -> Vec<Limits> {
         rule.variants().iter().map(|variant| limits_of(rule, variant)).collect()
     };
-    Ok((rules.rules().iter().map(limits_of_rule).collect(), went_on))
+    Ok((rules.rules().iter().map(limits_of_rule).collect(), taken_over))
+}
+
+/// What the rules want of the store, rule by rule and variant by variant.
+fn wanted<'k>(
+    rules: &Rules,
+    factor: Share,
+    kept: &'k KeptLimits<'_>,
+    now: Tick,
+    taken_over: &mut TakenOver,
+) -> Vec<WantedLimit<'k>> {
+    let each =
+        || rules.rules().iter().flat_map(|rule| rule.variants().iter().map(move |it| (rule, it)));
+    let quotas =
+        || each().flat_map(|(rule, it)| it.policies().iter().map(move |timed| (rule, it, timed)));
+    let names: HashSet<String> =
+        quotas().map(|(rule, it, timed)| QuotaName::new(rule, it, timed).name).collect();
+    let mut wanted = Vec::with_capacity(names.len());
+    for (rule, variant, timed) in quotas() {
+        let quota = QuotaName::new(rule, variant, timed);
+        let before = kept.before(&quota.name);
+        taken_over.went_on.extend(before.map(|(name, _)| name.into()));
+        if kept.begin_anew(rule, variant, &quota) {
+            taken_over.begin_anew(rule.name(), variant.tier());
+        }
+        wanted.push(WantedLimit {
+            policy: timed.scaled(now, rule.share(factor)),
+            whole: timed.policy(now),
+            without: rule.without_store(),
+            others: kept.others(&quota, &names),
+            before: before.map(|(_, rule)| rule),
+            name: quota.name,
+            limit: quota.limit,
+        });
+    }
+    wanted
 }
 
 /// The rule of a limit that is kept in this process.

@@ -41,7 +41,7 @@ pub struct Watch {
 pub enum Reloaded {
     /// It is in force.
     Done {
-        /// What is odd about it; empty for most.
+        /// What is odd about it, and which limits begin anew; empty for most.
         warnings: String,
     },
     /// It is wrong, or cannot be read: the one before stays in force.
@@ -87,9 +87,12 @@ impl Gate {
             Ok(loaded) => loaded,
             Err(error) => return Reloaded::Kept { error: error.to_string() },
         };
-        let warnings = if report.warnings() == 0 { String::new() } else { report.to_string() };
-        match self.replace(rules) {
-            Ok(()) => Reloaded::Done { warnings },
+        let mut warnings = if report.warnings() == 0 { String::new() } else { report.to_string() };
+        match self.replace_noting(rules.into()) {
+            Ok(notes) => {
+                warnings.push_str(&notes);
+                Reloaded::Done { warnings }
+            }
             Err(error) => Reloaded::Kept { error: error.to_string() },
         }
     }

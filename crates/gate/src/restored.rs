@@ -104,7 +104,7 @@ mod tests {
         let store = MemoryStore::with_keys_max(64);
         let named = |name: &str, policy| RestoredRule {
             name: name.to_owned(),
-            also: String::new(),
+            limit: String::new(),
             rule: store.rule(policy).unwrap(),
         };
         let tick = Tick::from_micros;
@@ -125,7 +125,7 @@ mod tests {
         let store = MemoryStore::with_keys_max(64);
         let named = |number: u32, quota| RestoredRule {
             name: number.to_string(),
-            also: String::new(),
+            limit: String::new(),
             rule: store.rule(Policy::token_bucket(quota).unwrap()).unwrap(),
         };
         let limits = RestoredLimits::new(vec![named(0, Quota::per_hour(1))]);

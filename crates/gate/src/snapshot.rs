@@ -137,7 +137,7 @@ fn export(
     let rules = || waiting.iter().chain(limits);
     let hidden: Vec<String> = rules().map(|it| hidden(&it.name, secret)).collect();
     let named =
-        rules().zip(&hidden).map(|(it, name)| NamedRule { name, also: &it.also, rule: &it.rule });
+        rules().zip(&hidden).map(|(it, name)| NamedRule { name, limit: &it.limit, rule: &it.rule });
     store.export(&named.collect::<Vec<_>>(), at, out)
 }
 

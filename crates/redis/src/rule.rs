@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayString;
 use sha1_smol::Sha1;
-use tidegate_core::{Change, Kind, Policy, Receipt, Shape, Span, Tick};
+use tidegate_core::{Applied, Kind, Policy, Receipt, Shape, Span, Tick};
 
 use tidegate_store::TextKey as FleetKey;
 
@@ -17,36 +17,30 @@ type Id = ArrayString<ID>;
 #[derive(Clone, Debug)]
 pub struct FleetRule(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     name: Box<str>,
-    policy: Policy,
+    applied: Applied,
     id: Id,
     /// The policies before, latest first.
     formers: Vec<Former>,
     remembers_refusals: bool,
 }
 
-/// A policy that a rule had, and until when.
+/// A policy under which keys of a rule may have left states, and until when.
 #[derive(Clone, Debug)]
 pub(crate) struct Former {
-    pub(crate) policy: Policy,
+    pub(crate) applied: Applied,
     pub(crate) id: Id,
-    pub(crate) ended_at: Tick,
-    /// How it became the next.
-    pub(crate) change: Change,
-    /// Whose it is: [`OWN`], or that of another rule, under which keys of this one were counted
-    /// before. Each of those has a number of its own.
-    pub(crate) line: u32,
+    ended_at: Tick,
+    /// Whether the rule itself had it, and not another quota of its limit.
+    is_own: bool,
 }
-
-/// The line of a rule's own policies.
-pub(crate) const OWN: u32 = 0;
 
 impl Former {
     /// When the last state is forgotten that it can have left.
     fn gone_at(&self) -> Tick {
-        let lives = match self.policy.shape() {
+        let lives = match self.applied.policy.shape() {
             Shape::Calendar { .. } => return Tick::MAX,
             Shape::FixedWindow { per, .. } | Shape::Log { per, .. } => u128::from(per.get()),
             Shape::SlidingWindow { per, .. } => 2 * u128::from(per.get()),
@@ -69,24 +63,18 @@ impl FleetRule {
 
     pub(crate) fn new(name: &str, policy: Policy) -> FleetRule {
         let remembers_refusals = policy.kind() != Kind::Concurrency;
-        let id = id(name, policy.shape());
-        let formers = Vec::new();
-        let name = name.into();
-        FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
+        let (id, applied) = (id(name, policy.shape()), Applied::whole(policy));
+        let (name, formers) = (name.into(), Vec::new());
+        FleetRule(Arc::new(Inner { name, applied, id, formers, remembers_refusals }))
     }
 
     /// Whether a key that was refused is refused in this process until time allows it again,
     /// without asking Redis. On by default, but for concurrency: permits come back at any time.
     #[must_use]
     pub fn remember_refusals(&self, yes: bool) -> FleetRule {
-        let Inner { name, policy, id, formers, .. } = &*self.0;
-        FleetRule(Arc::new(Inner {
-            name: name.clone(),
-            policy: *policy,
-            id: *id,
-            formers: formers.clone(),
-            remembers_refusals: yes,
-        }))
+        let mut inner = (*self.0).clone();
+        inner.remembers_refusals = yes;
+        FleetRule(Arc::new(inner))
     }
 
     /// The same rule with another policy from `now` on: what was consumed is kept.
@@ -96,28 +84,25 @@ impl FleetRule {
     /// that nobody asked about between a policy and its return is as if it had never gone.
     #[must_use]
     pub fn change(&self, policy: Policy, now: Tick) -> FleetRule {
-        self.becomes(&self.0.name, policy, (Change::Quota, now))
+        self.becomes(&self.0.name, Applied::whole(policy), now)
     }
 
-    /// The same where `policy` may be another part of the same quota, and the name another one:
-    /// nodes agree on a limit by its name.
-    pub(crate) fn becomes(
-        &self,
-        name: &str,
-        policy: Policy,
-        (change, now): (Change, Tick),
-    ) -> FleetRule {
-        let old = &*self.0;
-        let id = id(name, policy.shape());
-        let mut formers = old.formers.clone();
-        if id != old.id {
-            formers.retain(|former| former.id != id);
-            let (policy, id) = (old.policy, old.id);
-            formers.insert(0, Former { policy, id, ended_at: now, change, line: OWN });
+    /// The same where the policy may be a part of a quota, and the name another one: nodes agree on
+    /// a limit by its name.
+    pub(crate) fn becomes(&self, name: &str, applied: Applied, now: Tick) -> FleetRule {
+        let mut next = (*self.0).clone();
+        (next.name, next.applied) = (name.into(), applied);
+        next.id = id(name, applied.policy.shape());
+        if next.id != self.0.id {
+            next.formers.retain(|former| former.id != next.id);
+            next.formers.insert(0, self.as_former(now));
         }
-        let formers = within_bounds(formers);
-        let (name, remembers_refusals) = (name.into(), old.remembers_refusals);
-        FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
+        next.within_bounds()
+    }
+
+    /// The same rule, whose policy is a part of a quota.
+    pub(crate) fn of(&self, applied: Applied) -> FleetRule {
+        FleetRule(Arc::new(Inner { applied, ..(*self.0).clone() }))
     }
 
     /// The same rule, which had another policy before this process began: states that were left
@@ -128,54 +113,47 @@ impl FleetRule {
     /// many an hour.
     #[must_use]
     pub fn formerly(&self, policy: Policy) -> FleetRule {
-        let present = &*self.0;
-        let mut formers = present.formers.clone();
-        let id = id(&present.name, policy.shape());
-        if id != present.id && !formers.iter().any(|former| former.id == id) {
-            let (ended_at, change) = (Tick::MAX, Change::Quota);
-            formers.push(Former { policy, id, ended_at, change, line: OWN });
+        let mut next = (*self.0).clone();
+        let id = id(&next.name, policy.shape());
+        if id != next.id && !next.formers.iter().any(|former| former.id == id) {
+            let (applied, ended_at) = (Applied::whole(policy), Tick::MAX);
+            next.formers.push(Former { applied, id, ended_at, is_own: true });
         }
-        let formers = within_bounds(formers);
-        let (name, policy, id) = (present.name.clone(), present.policy, present.id);
-        let remembers_refusals = present.remembers_refusals;
-        FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
+        next.within_bounds()
     }
 
     /// The same rule, whose keys were counted under `others` until `now`: what is found there is
     /// carried over. With former policies, up to sixteen of them are looked for.
-    pub(crate) fn besides<'a>(
+    pub(crate) fn after<'a>(
         &self,
         others: impl Iterator<Item = &'a FleetRule>,
         now: Tick,
     ) -> FleetRule {
-        let present = &*self.0;
-        let lines = present.formers.iter().map(|former| former.line).max().unwrap_or(OWN) + 1..;
-        let pasts = lines.zip(others).map(|(line, other)| other.past(line, now));
-        let pasts: Vec<Vec<Former>> = pasts.collect();
-        let mut besides: Vec<Former> = Vec::new();
+        let mut next = (*self.0).clone();
+        let pasts: Vec<Vec<Former>> = others.map(|other| other.past(now)).collect();
+        let mut formers: Vec<Former> = Vec::new();
         // The latest of each goes before what any of them was earlier.
         for nth in 0..pasts.iter().map(Vec::len).max().unwrap_or(0) {
-            let is_known = |it: &&Former| it.id == present.id;
-            let found = pasts.iter().filter_map(|past| past.get(nth)).filter(|it| !is_known(it));
-            besides.extend(found.cloned());
+            let found = pasts.iter().filter_map(|past| past.get(nth));
+            formers.extend(found.filter(|former| former.id != next.id).cloned());
         }
-        let ids: Vec<Id> = besides.iter().map(|former| former.id).collect();
-        let own = present.formers.iter().filter(|former| !ids.contains(&former.id)).cloned();
-        besides.extend(own);
-        let Inner { name, policy, id, remembers_refusals, .. } = present;
-        let (name, policy, id) = (name.clone(), *policy, *id);
-        let (formers, remembers_refusals) = (within_bounds(besides), *remembers_refusals);
-        FleetRule(Arc::new(Inner { name, policy, id, formers, remembers_refusals }))
+        let own = next.formers.iter().filter(|own| formers.iter().all(|other| other.id != own.id));
+        let own: Vec<Former> = own.cloned().collect();
+        formers.extend(own);
+        next.formers = formers;
+        next.within_bounds()
     }
 
     /// What it is until `now`, and what it was before, latest first: for another rule, to which its
     /// keys go.
-    fn past(&self, line: u32, now: Tick) -> Vec<Former> {
-        let Inner { policy, id, formers, .. } = &*self.0;
-        let (policy, id, change) = (*policy, *id, Change::Quota);
-        let present = Former { policy, id, ended_at: now, change, line };
-        let own = formers.iter().filter(|former| former.line == OWN);
-        std::iter::once(present).chain(own.map(|it| Former { line, ..it.clone() })).collect()
+    fn past(&self, now: Tick) -> Vec<Former> {
+        let own = self.0.formers.iter().filter(|former| former.is_own).cloned();
+        let past = std::iter::once(self.as_former(now)).chain(own);
+        past.map(|former| Former { is_own: false, ..former }).collect()
+    }
+
+    fn as_former(&self, ended_at: Tick) -> Former {
+        Former { applied: self.0.applied, id: self.0.id, ended_at, is_own: true }
     }
 
     /// The rule's name.
@@ -185,7 +163,12 @@ impl FleetRule {
 
     /// The policy that it has.
     pub fn policy(&self) -> &Policy {
-        &self.0.policy
+        &self.0.applied.policy
+    }
+
+    /// The policy, and what it is a part of.
+    pub(crate) fn applied(&self) -> &Applied {
+        &self.0.applied
     }
 
     pub(crate) fn formers(&self) -> &[Former] {
@@ -204,14 +187,10 @@ impl FleetRule {
     /// How many of the cells of a receipt are given back, which may be from before a change.
     pub(crate) fn worth(&self, receipt: &Receipt) -> u32 {
         let since = |former: &&Former| charged_at(former, receipt) <= former.ended_at;
-        let own = self.0.formers.iter().filter(|former| former.line == OWN);
-        let own: Vec<&Former> = own.take_while(since).collect();
-        // A policy that came back is known by its last time only: the least of all counts.
-        let worth = |first: usize| {
-            let since = own[..=first].iter().rev();
-            self.0.policy.worth(since.map(|it| (&it.policy, it.change)), receipt.cost())
-        };
-        (0..own.len()).map(worth).min().unwrap_or(receipt.cost())
+        let own = self.0.formers.iter().filter(|former| former.is_own).take_while(since);
+        // Which of them it was charged under is not known: the least of all counts.
+        let worth = own.map(|former| self.0.applied.worth(&former.applied, receipt.cost()));
+        worth.min().unwrap_or(receipt.cost())
     }
 
     pub(crate) fn remembers_refusals(&self) -> bool {
@@ -248,20 +227,22 @@ impl FleetRule {
     }
 }
 
-/// As many as are looked for. What was another rule's goes first: few keys had it, and all had what
-/// the rule itself was.
-fn within_bounds(mut formers: Vec<Former>) -> Vec<Former> {
-    while FleetRule::FORMERS_MAX < formers.len() {
-        let last = formers.iter().rposition(|former| former.line != OWN);
-        formers.remove(last.unwrap_or(formers.len() - 1));
+impl Inner {
+    /// With as many formers as are looked for. Other quotas go first: few keys had them, and all
+    /// had what the rule itself was.
+    fn within_bounds(mut self) -> FleetRule {
+        while FleetRule::FORMERS_MAX < self.formers.len() {
+            let last = self.formers.iter().rposition(|former| !former.is_own);
+            self.formers.remove(last.unwrap_or(self.formers.len() - 1));
+        }
+        FleetRule(Arc::new(self))
     }
-    formers
 }
 
 /// When a receipt was charged, at the earliest. That of a queue says when its slot ends, which is
 /// at most a burst later.
 fn charged_at(former: &Former, receipt: &Receipt) -> Tick {
-    match former.policy.kind() {
+    match former.applied.policy.kind() {
         Kind::LeakyQueue => {
             let burst = former.gone_at().since(former.ended_at);
             Tick::from_micros(receipt.at().get().saturating_sub(burst.get()))

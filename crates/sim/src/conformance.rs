@@ -60,7 +60,9 @@ pub const KEYS: u64 = 5;
 
 struct Model {
     policy: Policy,
-    states: Vec<State>,
+    /// Each with the policy by which it was last asked about: it lives under that until it is asked
+    /// about by another.
+    states: Vec<(Policy, State)>,
     /// What may be refunded later: whose, when and how much.
     held: Vec<(u64, Tick, u32)>,
 }
@@ -88,22 +90,22 @@ pub fn check<S: Subject>(subject: &mut S, seed: u64, steps: u32) {
                 let kind = if rng.one_in(2) { rules[index].1.policy.kind() } else { any(&mut rng) };
                 let policy = any_policy(kind, &mut rng);
                 let rule = subject.change(&rules[index].0, policy, now);
-                rules[index].1.change(policy, now);
+                rules[index].1.policy = policy;
                 rules[index].0 = rule;
             }
             1 => {
                 let (rule, model) = &mut rules[index];
                 subject.reset((rule, key));
-                *model.state(key) = model.policy.fresh();
+                *model.state(key, now) = model.policy.fresh();
             }
             2 => all_at_once(subject, &mut rules, &mut rng, now, &context),
             3 => {
                 let (rule, model) = &mut rules[index];
                 let cost = any_cost(&model.policy, &mut rng);
                 let policy = model.policy;
-                let expected = policy.peek(model.state(key), now, cost);
+                let expected = policy.peek(model.state(key, now), now, cost);
                 assert_eq!(subject.peek((rule, key), now, cost), expected, "{}", context());
-                let expected = policy.overdrawn(model.state(key), now);
+                let expected = policy.overdrawn(model.state(key, now), now);
                 assert_eq!(subject.overdrawn((rule, key), now), expected, "{}", context());
             }
             4 => afterwards(subject, &mut rules[index], key, &mut rng, now, &context),
@@ -123,13 +125,13 @@ fn one<S: Subject>(
     let cost = any_cost(&model.policy, rng);
     let policy = model.policy;
     let (decision, receipt) = subject.decide((rule, key), now, cost);
-    let (expected, model_receipt) = policy.decide_with_receipt(model.state(key), now, cost);
+    let (expected, model_receipt) = policy.decide_with_receipt(model.state(key, now), now, cost);
     assert_eq!(decision, expected, "{}: {policy:?}, cost {cost}", context());
     assert_eq!(receipt, model_receipt, "{}", context());
     let (Some(receipt), Some(model_receipt)) = (receipt, model_receipt) else { return };
     if rng.one_in(6) {
         subject.refund((rule, key), now, receipt);
-        policy.refund(model.state(key), now, model_receipt);
+        policy.refund(model.state(key, now), now, model_receipt);
     } else {
         model.hold(key, &model_receipt);
     }
@@ -149,19 +151,19 @@ fn afterwards<S: Subject>(
     match rng.below(4) {
         0 => {
             subject.give_back((rule, key), now, cells);
-            policy.give_back(model.state(key), now, cells);
+            policy.give_back(model.state(key, now), now, cells);
         }
         1 if !model.held.is_empty() => {
             let index = usize::try_from(rng.below(model.held.len() as u64)).unwrap_or(0);
             let (key, at, cost) = model.held.swap_remove(index);
             let back = cost - rng.below_u32(cost);
             subject.refund((rule, key), now, Receipt::new(at, back));
-            policy.refund(model.state(key), now, Receipt::new(at, back));
+            policy.refund(model.state(key, now), now, Receipt::new(at, back));
         }
         _ => {
             let cells = cells.saturating_mul(1 + rng.below_u32(4));
             let debited = subject.debit((rule, key), now, cells);
-            let expected = policy.debit(model.state(key), now, cells).ok();
+            let expected = policy.debit(model.state(key, now), now, cells).ok();
             assert_eq!(debited, expected, "{}: {policy:?}, {cells} cells", context());
             if let Some(expected) = expected {
                 model.hold(key, &expected.receipt);
@@ -182,7 +184,7 @@ fn all_at_once<S: Subject>(
     let on: Vec<(&S::Rule, u64)> = rules.iter().zip(&keys).map(|(it, &key)| (&it.0, key)).collect();
     let answers = subject.decide_all(&on, now, cost);
     let policies: Vec<Policy> = rules.iter().map(|(_, model)| model.policy).collect();
-    let states = rules.iter_mut().zip(&keys).map(|((_, model), &key)| model.state(key));
+    let states = rules.iter_mut().zip(&keys).map(|((_, model), &key)| model.state(key, now));
     let limits = policies.iter().zip(states);
     let mut limits: Vec<Limit<'_>> =
         limits.map(|(policy, state)| Limit::new(policy, state, cost)).collect();
@@ -194,7 +196,8 @@ fn all_at_once<S: Subject>(
 
 impl Model {
     fn new(policy: Policy) -> Model {
-        Model { policy, states: (0..KEYS).map(|_| policy.fresh()).collect(), held: Vec::new() }
+        let states = (0..KEYS).map(|_| (policy, policy.fresh())).collect();
+        Model { policy, states, held: Vec::new() }
     }
 
     fn hold(&mut self, key: u64, receipt: &Receipt) {
@@ -206,18 +209,14 @@ impl Model {
         }
     }
 
-    fn state(&mut self, key: u64) -> &mut State {
+    fn state(&mut self, key: u64, now: Tick) -> &mut State {
         let key = usize::try_from(key).unwrap_or(0);
-        &mut self.states[key]
-    }
-
-    fn change(&mut self, policy: Policy, now: Tick) {
-        for state in &mut self.states {
-            policy.carry(&self.policy, state, now);
+        let (policy, state) = &mut self.states[key];
+        if *policy != self.policy {
+            self.policy.carry(policy, state, now);
+            *policy = self.policy;
         }
-        // What stores know of the policy that a receipt was charged under is theirs.
-        self.held.clear();
-        self.policy = policy;
+        state
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::adapt::Share;
-use tidegate_core::{Change, Decision, Policy, Receipt, Span, Tick, Verdict, WithoutStore};
+use tidegate_core::{Decision, Policy, Receipt, Span, Tick, Verdict, WithoutStore};
 
 use crate::by::By;
 use crate::clock::Clock;
@@ -209,16 +209,19 @@ pub trait OtherLimit: Any + fmt::Debug + Send + Sync {}
 pub struct WantedLimit<'a> {
     /// Its name, by which nodes agree on it.
     pub name: String,
+    /// The name of the limit that it is a quota of: a key has one state for a limit, whichever of
+    /// its quotas it has.
+    pub limit: String,
     /// What it is from now on.
     pub policy: Policy,
+    /// What that is a part of, as under load; the policy itself if all of it is given out.
+    pub whole: Policy,
     /// What it does while its store does not answer.
     pub without: WithoutStore,
     /// What it was until now: what was consumed is kept.
     pub before: Option<&'a StoreLimit>,
-    /// How it becomes what is wanted.
-    pub change: Change,
-    /// What its keys had besides: the most that was consumed counts, or elsewhere the latest.
-    pub besides: Vec<StoreLimit>,
+    /// Other quotas that keys had under its limit until now.
+    pub others: Vec<StoreLimit>,
 }
 
 /// A key under a limit.

@@ -1,6 +1,6 @@
 //! Bounded: states that are forgotten, rules that run out, and changes without end.
 
-use tidegate_core::{Change, Kind, Policy, Quota, Span, Tick, Verdict};
+use tidegate_core::{Kind, Policy, Quota, Span, Tick, Verdict};
 use tidegate_store::{Charge, MemoryStore, Rule, Wanted};
 
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
@@ -135,7 +135,7 @@ fn a_quota_that_comes_and_goes_forgets_nothing_and_uses_nothing_up() {
         }
         let (mut rule, mut old) = (first.clone(), first.clone());
         for change in 0..100_000_usize {
-            rule = store.swing(&rule, policies[change * 7 % 16], (Change::Quota, NOW)).unwrap();
+            rule = store.change(&rule, policies[change * 7 % 16], NOW).unwrap();
             if change % 50 == 0 {
                 // By what it was a while ago, which is by now what it is by now.
                 let said = store.peek(&old, asked, NOW, 0);
@@ -143,7 +143,7 @@ fn a_quota_that_comes_and_goes_forgets_nothing_and_uses_nothing_up() {
                 old = rule.clone();
             }
         }
-        rule = store.swing(&rule, policies[15], (Change::Quota, NOW)).unwrap();
+        rule = store.change(&rule, policies[15], NOW).unwrap();
         for key in [asked, idle] {
             assert_eq!(store.peek(&rule, key, NOW, 0).remaining, 1_510, "{kind}");
             assert_eq!(store.peek(&first, key, NOW, 0).remaining, 1_510, "{kind}");
@@ -310,23 +310,24 @@ fn a_key_that_nobody_asks_about_is_carried_through_any_number_of_changes() {
     }
 }
 
+/// A limit of so many cells a day.
+fn wanted(cells: u32, before: Option<&Rule>, limit: usize) -> Wanted<'_> {
+    let policy = Policy::token_bucket(Quota::per_day(cells)).unwrap();
+    Wanted { policy, whole: policy, before, limit, others: &[] }
+}
+
 /// Each of them takes a name besides the one that it has, and there are not so many.
 #[test]
 fn all_that_there_is_room_for_can_be_changed_at_once() {
     let store = MemoryStore::new();
-    let day = |cells: u32| Policy::token_bucket(Quota::per_day(cells)).unwrap();
-    let new = Wanted { policy: day(100), before: None, change: Change::Quota, besides: &[] };
-    let rules = store.put(&vec![new; 45_000], NOW).unwrap();
+    let rules = store
+        .put(&(0..45_000).map(|limit| wanted(100, None, limit)).collect::<Vec<_>>(), NOW)
+        .unwrap();
     let key = |number: usize| store.key(number).unwrap();
     for (number, rule) in rules.iter().enumerate().step_by(100) {
         store.decide(rule, key(number), NOW, 30);
     }
-    let changed = rules.iter().map(|rule| Wanted {
-        policy: day(200),
-        before: Some(rule),
-        change: Change::Quota,
-        besides: &[],
-    });
+    let changed = rules.iter().enumerate().map(|(limit, rule)| wanted(200, Some(rule), limit));
     let changed = store.put(&changed.collect::<Vec<_>>(), NOW).unwrap();
     for number in (0..rules.len()).step_by(100) {
         for rule in [&rules[number], &changed[number]] {
@@ -339,15 +340,10 @@ fn all_that_there_is_room_for_can_be_changed_at_once() {
 fn without_room_for_all_nothing_is_changed() {
     let store = MemoryStore::new();
     let day = |cells: u32| Policy::token_bucket(Quota::per_day(cells)).unwrap();
-    let new = Wanted { policy: day(100), before: None, change: Change::Quota, besides: &[] };
-    let rules = store.put(&vec![new; 65_000], NOW).unwrap();
-    let changed = rules.iter().map(|rule| Wanted {
-        policy: day(200),
-        before: Some(rule),
-        change: Change::Quota,
-        besides: &[],
-    });
-    let wanted: Vec<Wanted<'_>> = changed.chain(vec![new; 600]).collect();
+    let new = |limits: std::ops::Range<usize>| limits.map(|limit| wanted(100, None, limit));
+    let rules = store.put(&new(0..65_000).collect::<Vec<_>>(), NOW).unwrap();
+    let changed = rules.iter().enumerate().map(|(limit, rule)| wanted(200, Some(rule), limit));
+    let wanted: Vec<Wanted<'_>> = changed.chain(new(65_000..65_600)).collect();
     assert!(store.put(&wanted, NOW).is_err());
     assert!(rules.iter().all(|rule| store.policy(rule) == day(100)));
     assert!(store.put(&wanted[..65_500], NOW).is_ok());

@@ -164,7 +164,7 @@ fn a_snapshot_and_a_change_of_quota_keep_what_is_overdrawn() {
         let rule = store.rule(policy(kind, 10)).unwrap();
         debit(&store, &rule, 1, NOW, 18);
         let mut bytes = Vec::new();
-        let named = NamedRule { name: "r", also: "", rule: &rule };
+        let named = NamedRule { name: "r", limit: "", rule: &rule };
         store.export(&[named], NOW, &mut bytes).unwrap();
         let restored = MemoryStore::restore(&mut &bytes[..], 1 << 10).unwrap();
         let rule = restored.rules[0].rule.clone();

@@ -14,7 +14,7 @@ fn tick(micros: u64) -> Tick {
 
 fn export(store: &MemoryStore, rules: &[Rule], now: Tick) -> Vec<u8> {
     let names: Vec<String> = (0..rules.len()).map(|number| format!("rule {number}")).collect();
-    let rules = names.iter().zip(rules).map(|(name, rule)| NamedRule { name, also: "", rule });
+    let rules = names.iter().zip(rules).map(|(name, rule)| NamedRule { name, limit: "", rule });
     let mut bytes = Vec::new();
     let exported = store.export(&rules.collect::<Vec<_>>(), now, &mut bytes).unwrap();
     assert_eq!(exported.bytes, bytes.len() as u64);

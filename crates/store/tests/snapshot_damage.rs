@@ -27,7 +27,7 @@ fn small() -> Vec<u8> {
     let boundaries = [0, NOW.get() + 5, NOW.get() + 9].map(Tick::from_micros);
     rules.push(("calendar", store.rule(Policy::calendar(9, boundaries).unwrap()).unwrap()));
     store.decide(&rules[8].1, store.key("ada").unwrap(), NOW, 3);
-    let named = rules.iter().map(|(name, rule)| NamedRule { name, also: "other", rule });
+    let named = rules.iter().map(|(name, rule)| NamedRule { name, limit: "other", rule });
     let mut bytes = Vec::new();
     store.export(&named.collect::<Vec<_>>(), NOW, &mut bytes).unwrap();
     bytes
@@ -54,7 +54,7 @@ fn asked(bytes: &[u8]) -> Result<(), SnapshotError> {
         restored.store.decide(&changed, restored.store.key(1).unwrap(), NOW, 1);
     }
     let rules = restored.rules.iter();
-    let named = rules.map(|it| NamedRule { name: &it.name, also: &it.also, rule: &it.rule });
+    let named = rules.map(|it| NamedRule { name: &it.name, limit: &it.limit, rule: &it.rule });
     let mut again = Vec::new();
     restored.store.export(&named.collect::<Vec<_>>(), NOW, &mut again).unwrap();
     MemoryStore::restore(&mut &again[..], 64).expect("what we wrote ourselves");

@@ -18,7 +18,7 @@ const KEYS: u32 = 3_000;
 
 fn export(store: &MemoryStore, rule: &Rule) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let named = [NamedRule { name: "rule", also: "", rule }];
+    let named = [NamedRule { name: "rule", limit: "", rule }];
     store.export(&named, NOW, &mut bytes).unwrap();
     bytes
 }
@@ -54,7 +54,7 @@ fn no_lock_is_held_while_anything_is_written() {
             let rule = store.rule(Policy::new(kind, Quota::per_hour(1_000)).unwrap()).unwrap();
             let mut out = Asks { store: Arc::clone(&store), rule: rule.clone(), written: 0 };
             out.write_all(b"once").unwrap();
-            let named = [NamedRule { name: "rule", also: "", rule: &rule }];
+            let named = [NamedRule { name: "rule", limit: "", rule: &rule }];
             store.export(&named, NOW, &mut out).unwrap();
             done.send(out.written).unwrap();
         });

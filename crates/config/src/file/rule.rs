@@ -370,7 +370,8 @@ fn limits_for_all(rule: &Rule) -> usize {
     if limit.may_be_skipped() || limit.enforced < ENFORCED_FOR_ALL {
         return 0;
     }
-    rule.variants().get(rule.usual_variant()).map_or(0, |variant| variant.policies().len())
+    let usual = limit.by_tier.first().copied().unwrap_or(0);
+    rule.variants().get(usual).map_or(0, |variant| variant.policies().len())
 }
 
 /// What to write instead of a segment that no path has.

@@ -4,24 +4,51 @@ use super::{Memory, Policy, Rule, State};
 use crate::algorithm::Algorithm as _;
 use crate::tick::Tick;
 
-/// How a policy becomes another.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Change {
-    /// It has another quota: what was consumed is kept; see [`Policy::carry`].
-    #[default]
-    Quota,
-    /// It gives out another part of its quota: a bucket stays as full as it is; see
-    /// [`Policy::scale`].
-    Part,
+/// A policy that a limit has for now: its whole quota, or a part of it, as under load.
+///
+/// States are written under one of them, and are carried to another when their limit has another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Applied {
+    /// By which requests are decided.
+    pub policy: Policy,
+    /// What it is a part of; the policy itself if all of it is given out.
+    pub whole: Policy,
 }
 
-impl Change {
-    /// Takes over a state of `old`, which has become `new` at `now`.
-    pub fn carry(self, (old, new): (&Policy, &Policy), state: &mut State, now: Tick) {
-        match self {
-            Change::Part => new.scale(old, state, now),
-            Change::Quota => new.carry(old, state, now),
+impl Applied {
+    /// All of a quota.
+    pub const fn whole(policy: Policy) -> Applied {
+        Applied { policy, whole: policy }
+    }
+
+    /// Takes over a state that lived under `old` until `now`.
+    ///
+    /// Between two parts of a quota a bucket stays as full as it is; see [`Policy::scale`]. Another
+    /// quota keeps what was consumed; see [`Policy::carry`].
+    pub fn carry(&self, old: &Applied, state: &mut State, now: Tick) {
+        if self.whole == old.whole {
+            scale(&old.policy, &self.policy, state, now);
+        } else {
+            scale(&old.policy, &old.whole, state, now);
+            self.whole.carry(&old.whole, state, now);
+            scale(&self.whole, &self.policy, state, now);
         }
+    }
+
+    /// How many of `cells` that were charged under `old` can be given back: under a smaller part
+    /// each is more of the whole than it was. Rounded down, and never more than were charged.
+    pub fn worth(&self, old: &Applied, cells: u32) -> u32 {
+        if self.whole == old.whole {
+            return self.policy.worth_of_part(&old.policy, cells);
+        }
+        let cells = old.whole.worth_of_part(&old.policy, cells);
+        self.policy.worth_of_part(&self.whole, cells)
+    }
+}
+
+fn scale(old: &Policy, new: &Policy, state: &mut State, now: Tick) {
+    if old != new {
+        new.scale(old, state, now);
     }
 }
 
@@ -82,30 +109,6 @@ impl Policy {
             }
             _ => self.carry(old, state, now),
         }
-    }
-
-    /// How many of `cells` that were charged some changes ago can be given back: under a smaller
-    /// part each is more of the whole than it was. Rounded down, and never more than were charged.
-    ///
-    /// `since` has the policies from the one they were charged under to the last before this one,
-    /// each with how it became the next.
-    pub fn worth<'a>(
-        &self,
-        since: impl IntoIterator<Item = (&'a Policy, Change)>,
-        cells: u32,
-    ) -> u32 {
-        let (mut cells, mut charged) = (cells, None);
-        for (policy, change) in since {
-            let parts_of = charged.unwrap_or(policy);
-            charged = match change {
-                Change::Part => Some(parts_of),
-                Change::Quota => {
-                    cells = policy.worth_of_part(parts_of, cells);
-                    None
-                }
-            };
-        }
-        charged.map_or(cells, |charged| self.worth_of_part(charged, cells))
     }
 
     fn worth_of_part(&self, old: &Policy, cells: u32) -> u32 {

@@ -13,7 +13,7 @@ use crate::quota::{Grains, Quota, QuotaError};
 use crate::shape::Shape;
 use crate::tick::Tick;
 
-pub use self::change::Change;
+pub use self::change::Applied;
 
 /// An algorithm with its quota, chosen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

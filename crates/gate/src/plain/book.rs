@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Change, Policy, Tick, WithoutStore};
+use tidegate_core::{Policy, Tick, WithoutStore};
 use tidegate_store::{RestoredRule, Store, StoreFailure, StoreLimit, WantedLimit};
 
 use super::{Kept, PlainLimit};
@@ -87,7 +87,7 @@ impl Book {
             .iter()
             .filter_map(|(name, limit)| {
                 let rule = memory_rule(&limit.0.limit)?.clone();
-                Some(RestoredRule { name: kept_as(name), also: String::new(), rule })
+                Some(RestoredRule { name: kept_as(name), limit: String::new(), rule })
             })
             .collect();
         named.sort_by(|one, other| one.name.cmp(&other.name));
@@ -103,8 +103,8 @@ fn put(
     before: Option<&StoreLimit>,
     now: Tick,
 ) -> Result<StoreLimit, StoreFailure> {
-    let (change, besides) = (Change::Quota, Vec::new());
-    let wanted = WantedLimit { name, policy, without, before, change, besides };
+    let (limit, whole, others) = (name.clone(), policy, Vec::new());
+    let wanted = WantedLimit { name, limit, policy, whole, without, before, others };
     let made = store.put(&[wanted], now)?.into_iter().next();
     made.ok_or_else(|| StoreFailure::new("no limit was made"))
 }

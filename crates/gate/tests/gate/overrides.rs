@@ -68,22 +68,28 @@ fn both_of_two_buckets_are_carried_over() {
     assert_eq!(looks(&gate, &by("acme")), [32, 12]);
 }
 
+/// A key with a quota of its own is in no tier: that is a limit of its own.
 #[test]
-fn whatever_the_tier() {
+fn a_key_with_a_quota_of_its_own_is_in_no_tier() {
     let limits = "limit: { free: 10/day, pro: 20/day }";
     let (gate, _clock) = gate(&policy(limits));
     let pro = |request: Sample| request.with_header("x-tier", "pro");
     assert_eq!(passed(&gate, &pro(by("acme")), 15), 15);
     assert_eq!(passed(&gate, &by("acme"), 3), 3);
-    assert_eq!(passed(&gate, &by("bob"), 9), 9);
-    assert_eq!(passed(&gate, &pro(by("bob")), 4), 4);
-    replace(&gate, &policy(&format!("{limits}, overrides: {{ acme: 100/day, bob: 50/day }}")));
-    assert_eq!(looks(&gate, &by("acme")), [85], "the most that it had consumed");
-    assert_eq!(looks(&gate, &by("bob")), [41], "in whichever tier");
-    assert_eq!(passed(&gate, &by("acme"), 3), 3);
-    replace(&gate, &policy(limits));
-    assert_eq!(looks(&gate, &pro(by("acme"))), [2]);
-    assert!(!passes(&gate, &by("acme")));
+    let with = policy(&format!("{limits}, overrides: {{ acme: 100/day }}"));
+    replace(&gate, &with);
+    assert_eq!(passed(&gate, &by("acme"), 30), 30);
+    assert_eq!(looks(&gate, &pro(by("acme"))), [70], "whatever tier it says");
+    // Each of them is there once, however often the key changes between them.
+    for _ in 0..3 {
+        replace(&gate, &policy(limits));
+        assert_eq!([by("acme"), pro(by("acme"))].map(|it| looks(&gate, &it)), [[7], [5]]);
+        replace(&gate, &with);
+        assert_eq!(looks(&gate, &by("acme")), [70]);
+    }
+    // Without tiers it is the limit of all keys again.
+    replace(&gate, &policy("limit: 50/day"));
+    assert_eq!(looks(&gate, &by("acme")), [20]);
 }
 
 #[test]

@@ -84,8 +84,9 @@ fn rules_are_known_by_their_names() {
     assert_eq!(looks(&gate, &request()), [7, 2]);
 }
 
+/// A tier is a limit of its own: one more or less changes nothing for the others.
 #[test]
-fn a_tier_more_or_less_changes_nothing_for_the_others() {
+fn a_tier_begins_anew_and_the_others_go_on() {
     let policy = |limits: &str| {
         format!(
             "tiers: {{ header: x-tier, default: free }}\n\
@@ -95,25 +96,60 @@ fn a_tier_more_or_less_changes_nothing_for_the_others() {
     let (gate, _clock) = gate(&policy("10/day"));
     assert_eq!(passed(&gate, &request(), 4), 4);
     let tier = |name: &str| request().with_header("x-tier", name);
-    // From one limit for all to one for each tier: the default's goes on.
+    // From one limit for all to one for each tier.
     replace(&gate, &policy("{ free: 10/day, pro: 50/day }"));
-    assert_eq!(looks(&gate, &request()), [6]);
+    assert_eq!(looks(&gate, &request()), [10]);
     assert_eq!(passed(&gate, &tier("pro"), 3), 3);
     replace(&gate, &policy("{ gold: 100/day, pro: 60/day, free: 10/day }"));
-    // Those who are of a new tier had the default's.
-    assert_eq!(looks(&gate, &tier("pro")), [53]);
-    assert_eq!(looks(&gate, &tier("free")), [6]);
-    assert_eq!(looks(&gate, &tier("gold")), [96]);
-    // From one for each to one for all: the most that was consumed counts.
+    assert_eq!(looks(&gate, &tier("pro")), [57]);
+    assert_eq!(looks(&gate, &tier("gold")), [100]);
+    // From one for each to one for all: what was consumed under that is not forgotten.
     replace(&gate, &policy("11/day"));
-    assert_eq!(looks(&gate, &request()), [4]);
-    // Another default: the old one goes on as what it is.
+    assert_eq!(looks(&gate, &request()), [7]);
+    // And there again: however often, nobody has more than once what each of them gives.
     replace(&gate, &policy("{ free: 12/day, pro: 60/day }"));
-    let policy =
-        policy("{ free: 13/day, basic: 30/day }").replace("default: free", "default: basic");
+    assert_eq!(looks(&gate, &tier("pro")), [57]);
+    // Another default: the old one goes on as what it is.
+    let policy = policy("{ free: 13/day, pro: 30/day }").replace("default: free", "default: pro");
     replace(&gate, &policy);
-    assert_eq!(looks(&gate, &tier("free")), [6]);
-    assert_eq!(looks(&gate, &request()), [23]);
+    assert_eq!(looks(&gate, &tier("pro")), [27]);
+    assert_eq!(looks(&gate, &request()), [27]);
+}
+
+/// The answer to the reload says so.
+#[test]
+fn a_reload_says_under_which_rules_keys_begin_anew() {
+    let folder = Folder::new();
+    let write = |limits: &str| {
+        folder.write(
+            "policy.yaml",
+            &format!(
+                "tiers: {{ header: x-tier, default: free, names: [free, pro, gold] }}\n\
+                 identify: {{ client: [header:x-api-key] }}\n\
+                 rules: [{{ name: r, key: client, allow: [unverified-key, unverified-tier], {limits} }}]"
+            ),
+        )
+    };
+    let gate = Gate::from_file(write("limit: 10/h")).unwrap();
+    let tiers = "limit: { free: 10/h, pro: 20/h }";
+    for (limits, expected) in [
+        ("limit: 12/h", ""),
+        ("limit: 12/h, overrides: { ada: 20/h }", ""),
+        ("limit: 12/h", ""),
+        (tiers, "note: keys begin anew under the rule `r` in the tier `free`, `pro`\n"),
+        (
+            "limit: { free: 10/h, pro: 20/h, gold: 30/h }",
+            "note: keys begin anew under the rule `r` in the tier `gold`\n",
+        ),
+        (tiers, ""),
+        // What it was a moment ago is not forgotten.
+        ("limit: 12/h", ""),
+        (tiers, ""),
+        ("limit: { free: 10/h, pro: 20/h }, overrides: { bob: 20/h }", ""),
+    ] {
+        let Reloaded::Done { warnings } = gate.reload(write(limits)) else { panic!("{limits}") };
+        assert_eq!(warnings, expected, "{limits}");
+    }
 }
 
 #[test]
@@ -340,41 +376,36 @@ fn a_policy_that_there_is_no_room_for_changes_nothing() {
     }
 }
 
-/// Whatever becomes of the limits of tiers, nobody who had consumed something begins afresh.
+/// Requests that are judged by the policy before, and others by the next, while one key gets a
+/// quota of its own and loses it: they share its state.
 #[test]
-fn tiers_that_split_off_or_become_one_keep_what_was_consumed() {
-    for algorithm in ["token-bucket", "fixed-window", "sliding-window", "sliding-log"] {
-        let policy = |limits: &str| {
+fn overrides_that_come_and_go_under_load_grant_nothing() {
+    for [usual, own] in [["token-bucket", "100"], ["fixed-window", "100"], ["sliding-log", "120"]] {
+        let policy = |rest: &str| {
             format!(
-                "tiers: {{ header: x-tier, default: free, names: [free, pro, gold] }}\n\
-                 identify: {{ client: [header:x-api-key] }}\n\
-                 rules: [{{ name: r, key: client, algorithm: {algorithm}, limit: {limits} }}]"
+                "identify: {{ client: [header:x-api-key] }}\n\
+                 rules: [{{ name: r, key: client, algorithm: {usual}, limit: 100/day{rest} }}]"
             )
         };
-        let of = |tier: &str, key: &str| by(key).with_header("x-tier", tier);
-        let (gate, _clock) = gate(&policy("100/h"));
-        assert_eq!(passed(&gate, &of("pro", "ada"), 90), 90);
-        assert_eq!(passed(&gate, &of("gold", "bob"), 90), 90);
-        // One limit becomes one for each tier.
-        replace(&gate, &policy("{ free: 100/h, pro: 100/h }"));
-        assert_eq!(looks(&gate, &of("pro", "ada")), [10], "{algorithm}");
-        assert_eq!(looks(&gate, &of("gold", "bob")), [10], "{algorithm}");
-        assert_eq!(looks(&gate, &of("pro", "new")), [100], "{algorithm}");
-        // A tier that had the default's gets its own.
-        replace(&gate, &policy("{ free: 100/h, pro: 100/h, gold: 200/h }"));
-        assert_eq!(looks(&gate, &of("gold", "bob")), [110], "{algorithm}");
-        assert_eq!(looks(&gate, &of("gold", "new")), [200], "{algorithm}");
-        // All become one again.
-        assert_eq!(passed(&gate, &of("pro", "ada"), 5), 5);
-        assert_eq!(passed(&gate, &of("gold", "bob"), 9), 9);
-        assert_eq!(passed(&gate, &of("free", "cyd"), 7), 7);
-        replace(&gate, &policy("100/h"));
-        let left = ["ada", "bob", "cyd"].map(|key| looks(&gate, &of("pro", key))[0]);
-        assert_eq!(left, [5, 1, 93], "{algorithm}");
-        // Once: another reload takes nothing more.
-        replace(&gate, &policy("101/h"));
-        let left = ["ada", "bob", "cyd"].map(|key| looks(&gate, &of("pro", key))[0]);
-        assert_eq!(left, [6, 2, 94], "{algorithm}");
+        let with = policy(&format!(", overrides: {{ ada: {own}/day }}"));
+        let (gate, _clock) = gate(&policy(""));
+        let (stop, sum) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        sum.fetch_add(u64::from(passes(&gate, &by("ada"))), Ordering::Relaxed);
+                    }
+                });
+            }
+            for _ in 0..100 {
+                replace(&gate, &with);
+                replace(&gate, &policy(""));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let (sum, most) = (sum.into_inner(), own.parse().unwrap());
+        assert!((100..=most).contains(&sum), "{usual}: {sum}");
     }
 }
 

@@ -142,17 +142,43 @@ fn a_policy_that_was_changed_meanwhile_keeps_what_was_consumed() {
 }
 
 #[test]
-fn a_rule_that_got_tiers_meanwhile_goes_on_for_those_without() {
+fn a_rule_that_got_tiers_meanwhile_begins_anew_and_its_limit_waits() {
     const TIERS: &str = "{ tiers: { header: x-tier, default: free, names: [free, pro] },
         rules: [{ name: r, limit: { free: 10/h, pro: 50/h } }] }";
     let (folder, (gate, clock)) = (Folder::new(), gate("rules: [{ name: r, limit: 10/h }]"));
     assert_eq!(passed(&gate, &by("ada"), 6), 6);
     gate.save(folder.join("snapshot")).unwrap();
     let again = reopened(&folder, TIERS, &clock).unwrap();
-    assert_eq!(looks(&again, &by("ada")), [4]);
+    assert_eq!(looks(&again, &by("ada")), [10]);
     again.save(folder.join("snapshot")).unwrap();
     let back = reopened(&folder, "rules: [{ name: r, limit: 10/h }]", &clock).unwrap();
     assert_eq!(looks(&back, &by("ada")), [4]);
+}
+
+/// A key that got a quota of its own, or lost it, between the snapshot and the restart.
+#[test]
+fn overrides_may_come_and_go_around_a_restart() {
+    let of = |rest: &str| {
+        format!(
+            "identify: {{ client: [header:x-api-key] }}\n\
+             rules: [{{ name: r, key: client, limit: 10/h{rest} }}]"
+        )
+    };
+    let (plain, with) = (of(""), of(", overrides: { ada: 50/h }"));
+    for [before, saved, after] in [
+        [&plain, &plain, &with],
+        [&with, &with, &plain],
+        [&plain, &with, &plain],
+        [&with, &plain, &with],
+    ] {
+        let (folder, (gate, clock)) = (Folder::new(), gate(before));
+        assert_eq!(passed(&gate, &by("ada"), 6), 6);
+        replace(&gate, saved);
+        gate.save(folder.join("snapshot")).unwrap();
+        let again = reopened(&folder, after, &clock).unwrap();
+        let left = if std::ptr::eq(after, &with) { 44 } else { 4 };
+        assert_eq!(looks(&again, &by("ada")), [left], "{before} {saved} {after}");
+    }
 }
 
 #[test]

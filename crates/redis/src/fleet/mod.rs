@@ -21,7 +21,7 @@ mod without;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tidegate_core::{Change, Debited, Policy, Tick, WithoutStore};
+use tidegate_core::{Debited, Policy, Tick, WithoutStore};
 use tidegate_store::{Clock as _, DecisionCounts, MemoryStore, SystemClock};
 
 use self::counts::Counts;
@@ -195,9 +195,10 @@ impl Fleet {
     /// Every node has to be told. Until all are, those with the old policy and those with the new
     /// one count apart: at most what both allow together passes.
     pub fn change(&self, rule: &SharedRule, policy: Policy) -> Result<(), FleetChangeError> {
-        let (name, without, change) = (rule.name(), rule.without(), Change::Quota);
-        let before = Some(rule);
-        self.put(&[WantedRule { name, policy, without, before, change, besides: &[] }]).map(drop)
+        let (name, without, before) = (rule.name(), rule.without(), Some(rule));
+        let (limit, whole) = (name, policy);
+        let wanted = WantedRule { name, limit, policy, whole, without, before, others: &[] };
+        self.put(&[wanted]).map(drop)
     }
 
     /// Gives back all that was charged, as if it had never been asked; see

@@ -10,7 +10,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use tidegate_core::{Overdraft, Policy, Receipt, Refused, Span, Tick};
+use tidegate_core::{Applied, Overdraft, Policy, Receipt, Refused, Span, Tick};
 use tidegate_store::{Key, MemoryStore, Rule, TooManyRules, Wanted};
 
 use super::judge::Part;
@@ -47,13 +47,20 @@ impl Owed {
         Owed { store, keys_max, written, base, count_at, full_until, written_off }
     }
 
-    pub(super) fn rule(&self, policy: Policy) -> Result<Rule, TooManyRules> {
-        self.store.rule(remembering(policy))
+    pub(super) fn rule(&self, applied: Applied) -> Result<Rule, TooManyRules> {
+        let Applied { policy, whole } = applied;
+        self.store.rule_of(Applied { policy: remembering(policy), whole: remembering(whole) })
     }
 
     pub(super) fn put(&self, wanted: &[Wanted<'_>], now: Tick) -> Result<Vec<Rule>, TooManyRules> {
-        let wanted: Vec<Wanted<'_>> =
-            wanted.iter().map(|it| Wanted { policy: remembering(it.policy), ..*it }).collect();
+        let wanted: Vec<Wanted<'_>> = wanted
+            .iter()
+            .map(|it| Wanted {
+                policy: remembering(it.policy),
+                whole: remembering(it.whole),
+                ..*it
+            })
+            .collect();
         let rules = self.store.put(&wanted, now);
         self.note_written();
         rules

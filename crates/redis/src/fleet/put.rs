@@ -1,10 +1,11 @@
 //! Many rules at once: all of them are as wanted, or nothing has happened.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate_core::{Change, Kind, Policy, WithoutStore};
-use tidegate_store::Rule;
+use tidegate_core::{Applied, Kind, Policy, WithoutStore};
+use tidegate_store::{Rule, Wanted};
 
 use super::Fleet;
 use super::rule::{FleetChangeError, Now, Present, SharedRule, share};
@@ -15,24 +16,21 @@ use crate::rule::FleetRule;
 pub struct WantedRule<'a> {
     /// Its name, by which the nodes of a fleet agree on it.
     pub name: &'a str,
+    /// The name of the limit that it is a quota of; its own for most. Without Redis a key has one
+    /// state under all quotas of a limit.
+    pub limit: &'a str,
     /// What it is from now on.
     pub policy: Policy,
+    /// What that is a part of; the policy itself if all of it is given out.
+    pub whole: Policy,
     /// What it does without Redis.
     pub without: WithoutStore,
     /// What it was until now: what was consumed is kept.
     pub before: Option<&'a SharedRule>,
-    /// How it becomes what is wanted.
-    pub change: Change,
-    /// Other rules that its keys had until now, and have no more. What a key has consumed under one
-    /// of them counts here from its first request on; the latest of them, if there are several.
+    /// Other quotas that its keys had until now, and have no more. What a key has consumed under
+    /// one of them counts here from its first request on; the latest of them, if there are several.
     /// Permits stay where they are, and do not count here.
-    pub besides: &'a [SharedRule],
-}
-
-/// How a rule counts in this process, until now.
-struct Counted {
-    present: Option<Arc<Present>>,
-    besides: Vec<Rule>,
+    pub others: &'a [SharedRule],
 }
 
 impl Fleet {
@@ -43,10 +41,22 @@ impl Fleet {
         let shares: Result<Vec<Policy>, _> =
             wanted.iter().map(|it| share(&it.policy, self.among_all(it.without))).collect();
         let shares = shares.map_err(FleetChangeError::Quota)?;
-        let counted: Vec<Counted> = wanted.iter().map(Counted::of).collect();
-        let here = || wanted.iter().zip(&shares).zip(&counted);
-        let local: Vec<_> = here().map(|((it, share), at)| at.local(*share, it.change)).collect();
-        let owed: Vec<_> = here().map(|((it, share), at)| at.owed(*share, it.change)).collect();
+        let present: Vec<Option<Arc<Present>>> =
+            wanted.iter().map(|it| it.before.map(SharedRule::present)).collect();
+        let others =
+            wanted.iter().map(|it| it.others.iter().map(|it| (*it.present().local).clone()));
+        let others: Vec<Vec<Rule>> = others.map(Iterator::collect).collect();
+        let mut numbers = HashMap::new();
+        let (mut local, mut owed) = (Vec::new(), Vec::new());
+        for (index, (it, policy)) in wanted.iter().zip(shares).enumerate() {
+            let (present, whole, next) = (present[index].as_ref(), it.whole, numbers.len());
+            let limit = *numbers.entry(it.limit).or_insert(next);
+            let before = present.map(|present| &*present.local);
+            local.push(Wanted { policy, whole, before, limit, others: &others[index] });
+            // What is owed is repaid to the rule that let it pass.
+            let before = present.map(|present| &*present.owed);
+            owed.push(Wanted { policy, whole, before, limit: index, others: &[] });
+        }
         // There is room for what is owed wherever there is for what is counted.
         let local = self.inner.local.put(&local, now.here).map_err(FleetChangeError::TooMany)?;
         let owed = self.inner.owed.put(&owed, now.here).map_err(FleetChangeError::TooMany)?;
@@ -59,17 +69,17 @@ impl Fleet {
     }
 
     fn rule_in_redis(&self, wanted: &WantedRule<'_>, now: Now) -> FleetRule {
-        let WantedRule { policy, change, .. } = *wanted;
+        let applied = Applied { policy: wanted.policy, whole: wanted.whole };
         let name = name_in_redis(wanted);
         let rule = match wanted.before.map(SharedRule::present) {
-            Some(before) => before.rule.becomes(name, policy, (change, now.in_redis)),
-            None => self.inner.store.rule(name, policy),
+            Some(before) => before.rule.becomes(name, applied, now.in_redis),
+            None => self.inner.store.rule(name, applied.policy).of(applied),
         };
         if has_permits(wanted) {
             return rule;
         }
-        let besides: Vec<_> = wanted.besides.iter().map(SharedRule::present).collect();
-        rule.besides(besides.iter().map(|it| &it.rule), now.in_redis)
+        let others: Vec<_> = wanted.others.iter().map(SharedRule::present).collect();
+        rule.after(others.iter().map(|it| &it.rule), now.in_redis)
     }
 
     /// Its name, and what it does without Redis, belong to a rule: otherwise it is another one.
@@ -84,25 +94,6 @@ impl Fleet {
             return before.clone();
         }
         before.also(name, wanted.without)
-    }
-}
-
-impl Counted {
-    fn of(wanted: &WantedRule<'_>) -> Counted {
-        let besides = wanted.besides.iter().map(|rule| Rule::clone(&rule.present().local));
-        Counted { present: wanted.before.map(SharedRule::present), besides: besides.collect() }
-    }
-
-    /// By which it decides without Redis.
-    fn local(&self, policy: Policy, change: Change) -> tidegate_store::Wanted<'_> {
-        let before = self.present.as_ref().map(|present| &*present.local);
-        tidegate_store::Wanted { policy, before, change, besides: &self.besides }
-    }
-
-    /// What it owes to Redis then.
-    fn owed(&self, policy: Policy, change: Change) -> tidegate_store::Wanted<'_> {
-        let before = self.present.as_ref().map(|present| &*present.owed);
-        tidegate_store::Wanted { policy, before, change, besides: &[] }
     }
 }
 

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidegate_core::{Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick, WithoutStore};
+use tidegate_core::{
+    Applied, Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick, WithoutStore,
+};
 use tidegate_store::{MemoryStore, Rule, TooManyRules};
 
 use super::owed::Owed;
@@ -48,8 +50,9 @@ impl SharedRule {
         stores: (&MemoryStore, &Owed),
     ) -> Result<SharedRule, FleetChangeError> {
         let (local, owed) = stores;
-        let local = local.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany)?;
-        let owed = owed.rule(share).map(Arc::new).map_err(FleetChangeError::TooMany)?;
+        let applied = Applied { policy: share, whole: rule.applied().whole };
+        let local = local.rule_of(applied).map(Arc::new).map_err(FleetChangeError::TooMany)?;
+        let owed = owed.rule(applied).map(Arc::new).map_err(FleetChangeError::TooMany)?;
         Ok(SharedRule::of(Present { rule, local, owed }, number, without))
     }
 

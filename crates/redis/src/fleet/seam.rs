@@ -18,6 +18,9 @@ use super::finish::finished;
 use super::put::WantedRule;
 use super::{Fleet, FleetDecided, SharedCharge, SharedRule, ledger};
 
+/// The most quotas that are looked for of keys which have them no more.
+const OTHERS_MAX: usize = 64;
+
 impl OtherLimit for SharedRule {}
 
 impl Store for Fleet {
@@ -34,15 +37,20 @@ impl Store for Fleet {
     }
 
     fn put(&self, wanted: &[WantedLimit<'_>], _now: Tick) -> Result<Vec<StoreLimit>, StoreFailure> {
-        let besides = |it: &WantedLimit<'_>| it.besides.iter().filter_map(rule).cloned().collect();
-        let besides: Vec<Vec<SharedRule>> = wanted.iter().map(besides).collect();
-        let wanted = wanted.iter().zip(&besides).map(|(it, besides)| WantedRule {
+        // Each is looked for by every request of a key that is not known.
+        let few = |it: &WantedLimit<'_>| it.others.len() <= OTHERS_MAX;
+        let others = |it: &WantedLimit<'_>| {
+            it.others.iter().filter(|_| few(it)).filter_map(rule).cloned().collect()
+        };
+        let others: Vec<Vec<SharedRule>> = wanted.iter().map(others).collect();
+        let wanted = wanted.iter().zip(&others).map(|(it, others)| WantedRule {
             name: &it.name,
+            limit: &it.limit,
             policy: it.policy,
+            whole: it.whole,
             without: it.without,
             before: it.before.and_then(rule),
-            change: it.change,
-            besides,
+            others,
         });
         let made = Fleet::put(self, &wanted.collect::<Vec<_>>());
         let made = made.map_err(|error| StoreFailure::new(error.to_string()))?;

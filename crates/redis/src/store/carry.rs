@@ -10,7 +10,6 @@ use super::RedisStore;
 use crate::call::{Elsewhere, Limit, Request};
 use crate::failure::StoreError;
 use crate::flat::Sink as _;
-use crate::rule::{Former, OWN};
 use crate::script::CARRY;
 use crate::value;
 use crate::wire::ScriptCall;
@@ -47,8 +46,9 @@ impl RedisStore {
     ) -> Result<ScriptCall, StoreError> {
         let damaged = || StoreError::Damaged("a state of a former policy".into());
         let former = limit.formers().get(kept.former).ok_or_else(damaged)?;
-        let state = value::read(&former.policy, &kept.value).ok_or_else(damaged)?;
-        let mut state = carried(limit, kept.former, state, judged);
+        let old = &former.applied;
+        let mut state = value::read(&old.policy, &kept.value).ok_or_else(damaged)?;
+        limit.rule.applied().carry(old, &mut state, judged);
         let policy = limit.rule.policy();
         // What has left under the present policy must not be written down: its tick would not fit.
         policy.peek(&mut state, judged, 0);
@@ -68,18 +68,4 @@ impl RedisStore {
         let lives = policy.forget_at(state).since(judged).get().div_ceil(1_000);
         lives.min(KEPT_MAX) + self.gather.slack_millis()
     }
-}
-
-/// A state of the former policy number `from`, carried through all that came after it: of the rule
-/// that it was of, and of the one that its key has now.
-fn carried(limit: &Limit, from: usize, mut state: State, judged: Tick) -> State {
-    let formers = &limit.formers()[..=from];
-    let mut old = &formers[from];
-    let comes_after = |it: &&Former| it.line == formers[from].line || it.line == OWN;
-    for next in formers[..from].iter().rev().filter(comes_after) {
-        old.change.carry((&old.policy, &next.policy), &mut state, old.ended_at.min(judged));
-        old = next;
-    }
-    old.change.carry((&old.policy, limit.rule.policy()), &mut state, old.ended_at.min(judged));
-    state
 }

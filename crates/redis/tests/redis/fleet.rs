@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_core::{Change, Kind, Policy, Quota, Span, Verdict};
+use tidegate_core::{Kind, Policy, Quota, Span, Verdict};
 use tidegate_redis::{
     By, Fleet, FleetDecided, FleetKey, SharedCharge, SharedRule, StoreError, WantedRule,
     WithoutStore,
@@ -273,8 +273,8 @@ async fn a_bucket_stays_as_full_as_it_is_when_a_part_is_given_out() {
     let [whole, half, least] = [16, 8, 1].map(part);
     let scale = |policy| {
         let (name, without, before) = (rule.name(), rule.without(), Some(&rule));
-        let change = Change::Part;
-        let wanted = WantedRule { name, policy, without, before, change, besides: &[] };
+        let limit = name;
+        let wanted = WantedRule { name, limit, policy, whole, without, before, others: &[] };
         fleet.put(&[wanted]).unwrap()
     };
     assert_eq!(whole, rule.policy());

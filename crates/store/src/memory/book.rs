@@ -1,10 +1,12 @@
-//! All rules of a store by their ids, and which ids are free.
+//! All rules of a store by their ids: what states are written under, and which ids are free.
 
+use std::collections::HashMap;
+use std::iter::repeat;
 use std::ops::Deref;
 
-use tidegate_core::{Change, Policy, State, Tick};
+use tidegate_core::{Applied, Policy, State, Tick};
 
-use super::rule::{Life, Lineage, Rule, RuleId};
+use super::rule::{Life, Limit, Lineage, Rule, RuleId, mark};
 use crate::sync::{Arc, PoisonError, RwLock, Weak};
 
 /// All rules by their ids, those of the past included.
@@ -13,19 +15,22 @@ pub(super) struct Book {
     entries: Vec<Entry>,
     /// Ids that nobody writes by and no state is written under.
     free: Vec<RuleId>,
-    /// How often ids were given up.
-    collected: u64,
+    /// How often anything was written down or given up.
+    version: u64,
+    /// The latest tick of a change.
+    changed_at: Tick,
 }
 
 #[derive(Debug)]
 struct Entry {
-    policy: Policy,
+    applied: Applied,
     life: Weak<Life>,
     lineage: Weak<Lineage>,
+    limit: Arc<Limit>,
     /// Whether this is what the rule is by now.
     is_present: bool,
-    /// Whether it ever had others that have it as an origin.
-    has_heirs: bool,
+    /// The id that the rule had before, or zero: under which policies it was.
+    previous: RuleId,
 }
 
 /// A rule that is wanted: a new one, or what another becomes.
@@ -33,94 +38,122 @@ struct Entry {
 pub struct Wanted<'a> {
     /// What it is from now on.
     pub policy: Policy,
+    /// What that is a part of; the policy itself if all of it is given out.
+    pub whole: Policy,
     /// What it was until now: what was consumed is kept.
     pub before: Option<&'a Rule>,
-    /// How it becomes what is wanted.
-    pub change: Change,
-    /// Other rules that its keys had until now, which may go on: of what a key has consumed under
-    /// them and under this one, the most counts. It is looked up when the key is first asked about,
-    /// as long as somebody holds those rules.
-    pub besides: &'a [Rule],
+    /// The number of its limit: rules of one number are quotas of one limit, so a key has one state
+    /// under all of them, and takes it along from one to another.
+    pub limit: usize,
+    /// Other rules that are quotas of that limit from now on, and are not wanted any more.
+    pub others: &'a [Rule],
+}
+
+/// Limits by numbers that a caller gives them.
+pub(super) type Limits = HashMap<usize, Vec<Arc<Limit>>>;
+
+/// What becomes of the states under an id that is to be given up.
+#[derive(Clone, Debug)]
+pub(super) enum Fate {
+    /// The id is in use.
+    Stays,
+    /// Nobody can ask about them any more.
+    Dropped,
+    /// They are carried to this rule.
+    GoTo(Arc<Rule>),
+}
+
+impl Wanted<'_> {
+    pub(super) fn applied(&self) -> Applied {
+        Applied { policy: self.policy, whole: self.whole }
+    }
 }
 
 impl Book {
-    /// Writes `policy` down and names it; `None` if there is no id left.
-    pub(super) fn add(&mut self, policy: Policy) -> Option<Rule> {
-        let first = Rule::new(self.unused_id()?, policy);
-        Some(self.begin(first))
-    }
-
-    /// Changes the policy of `rule` from a tick on, and writes down what it has become; `None` if
-    /// there is no id left, or its past is too long.
-    pub(super) fn change(
-        &mut self,
-        rule: &Rule,
-        policy: Policy,
-        how: (Change, Tick),
-    ) -> Option<Rule> {
+    /// Changes the policy of `rule` at a tick, and writes down what it has become; `None` if there
+    /// is no id left. A policy that it has had goes on under the id that it had.
+    pub(super) fn change(&mut self, rule: &Rule, applied: Applied, now: Tick) -> Option<Rule> {
         let rule = present(rule);
-        if rule.policy == policy {
-            return Some(rule);
-        }
-        if rule.has_long_past() {
-            return None;
-        }
-        let id = self.unused_id()?;
-        self.succeed(&rule, Rule::new(id, policy), how)
+        let limit = self.entry(rule.id).map(|entry| Arc::clone(&entry.limit))?;
+        self.become_of(&rule, applied, &limit, now)
     }
 
-    /// The same for a quota that comes and goes: a policy that the rule has had goes on by its id,
-    /// so that no number of changes uses up ids.
-    pub(super) fn swing(
+    /// A rule that is wanted, as a quota of `limit`; `None` if there is no id left.
+    pub(super) fn put(
         &mut self,
-        rule: &Rule,
-        policy: Policy,
-        how: (Change, Tick),
+        wanted: &Wanted<'_>,
+        limit: &Arc<Limit>,
+        now: Tick,
     ) -> Option<Rule> {
-        let rule = present(rule);
-        let had = rule.ids().find(|&id| id != rule.id && rule.policy_of(id) == Some(policy));
-        // Keys that were asked about when it had that id may have to be looked up elsewhere since.
-        match had.filter(|_| rule.policy != policy && rule.origins.is_none()) {
-            Some(id) => self.succeed(&rule, Rule::new(id, policy), how),
-            None => self.change(&rule, policy, how),
+        match wanted.before.map(present) {
+            Some(before) => self.become_of(&before, wanted.applied(), limit, now),
+            None => self.begin(wanted.applied(), limit),
         }
     }
 
-    /// A rule that is wanted; `None` as for [`Book::change`].
-    pub(super) fn put(&mut self, wanted: &Wanted<'_>, now: Tick) -> Option<Rule> {
-        if !wanted.besides.is_empty() {
-            return self.put_besides(wanted, now);
-        }
-        match wanted.before {
-            Some(before) => self.swing(before, wanted.policy, (wanted.change, now)),
-            None => self.add(wanted.policy),
-        }
-    }
-
-    /// The same for one that has origins. It gets an id of its own in any case, by which it can be
-    /// told which keys have been asked about since.
-    fn put_besides(&mut self, wanted: &Wanted<'_>, now: Tick) -> Option<Rule> {
-        let before = wanted.before.map(present);
-        if before.as_ref().is_some_and(Rule::has_long_past) {
-            return None;
-        }
-        let mut next = Rule::new(self.unused_id()?, wanted.policy);
-        next.origins = before.as_ref().unwrap_or(&next).origins_with(wanted.besides, now);
-        let made = match before {
-            Some(before) => self.succeed(&before, next, (wanted.change, now))?,
-            None => self.begin(next),
-        };
-        let lineages = wanted.besides.iter().filter_map(|source| source.lineage.as_ref());
-        for (source, heir) in lineages.flat_map(|it| made.lineage.iter().map(move |own| (it, own)))
-        {
-            source.add_heir(heir);
-        }
-        for id in wanted.besides.iter().map(present).flat_map(|it| it.ids().collect::<Vec<_>>()) {
-            if let Some(entry) = self.entries.get_mut(usize::from(id) - 1) {
-                entry.has_heirs = true;
+    /// The limits of what is wanted as they are until now, by their numbers.
+    pub(super) fn limits(&self, wanted: &[Wanted<'_>]) -> Limits {
+        let mut limits = Limits::new();
+        for it in wanted {
+            let known = limits.entry(it.limit).or_default();
+            for rule in it.before.into_iter().chain(it.others).map(present) {
+                // A rule may not know yet that its limit has become one with another.
+                let own = self.entry(rule.id).map(|entry| &entry.limit);
+                for limit in own.into_iter().chain([&rule.limit]) {
+                    if !known.iter().any(|it| Arc::ptr_eq(it, limit)) {
+                        known.push(Arc::clone(limit));
+                    }
+                }
             }
         }
-        Some(made)
+        limits
+    }
+
+    /// How many ids are needed for what is wanted.
+    pub(super) fn needed(&self, wanted: &[Wanted<'_>], limits: &Limits) -> usize {
+        let needs_id = |it: &&Wanted<'_>| {
+            let is_merged = 1 < limits[&it.limit].len();
+            it.before.is_none_or(|old| is_merged || present(old).policy != it.policy)
+        };
+        wanted.iter().filter(needs_id).count()
+    }
+
+    /// The limits of what is wanted from now on, by their numbers: one for each, the first of those
+    /// that it has been.
+    pub(super) fn merged(
+        &mut self,
+        wanted: &[Wanted<'_>],
+        limits: &Limits,
+    ) -> HashMap<usize, Arc<Limit>> {
+        let one = |limits: &[Arc<Limit>]| limits.first().cloned().unwrap_or_default();
+        let merged: HashMap<usize, Arc<Limit>> =
+            limits.iter().map(|(number, limits)| (*number, one(limits))).collect();
+        let known = limits.iter().flat_map(|(number, limits)| limits.iter().zip(repeat(*number)));
+        let known: HashMap<_, usize> =
+            known.map(|(it, number)| (Arc::as_ptr(it), number)).collect();
+        // How many rules each has had, and their marks.
+        let mut counted: HashMap<usize, (usize, usize)> = HashMap::new();
+        let mut count = |number, mark| {
+            let (rules, marks) = counted.entry(number).or_default();
+            (*rules, *marks) = (*rules + 1, *marks | mark);
+        };
+        for (id, entry) in (1..).zip(&mut self.entries) {
+            if let Some(number) = known.get(&Arc::as_ptr(&entry.limit)) {
+                count(*number, mark(id, &entry.applied.policy));
+                entry.limit = Arc::clone(&merged[number]);
+            }
+        }
+        for it in wanted.iter().filter(|it| it.before.is_none()) {
+            // Whose id is not known yet: `begin` adds it.
+            count(it.limit, mark(0, &it.policy));
+        }
+        for (number, (_, marks)) in counted.iter().filter(|(_, (rules, _))| 1 < *rules) {
+            // Rules that are held by others still know the limit that they had.
+            for limit in limits[number].iter().chain([&merged[number]]) {
+                limit.spreads_to(*marks);
+            }
+        }
+        merged
     }
 
     /// How many more ids there are.
@@ -128,84 +161,90 @@ impl Book {
         usize::from(RuleId::MAX) - self.entries.len() + self.free.len()
     }
 
-    /// What the rule of `id` has become, if it was changed and somebody holds it.
-    pub(super) fn latest_of(&self, id: RuleId) -> Option<Arc<Rule>> {
-        let entry = self.entry(id).filter(|entry| !entry.is_present)?;
-        Some(entry.lineage.upgrade()?.present())
+    /// Whether states under both ids are states of one limit.
+    pub(super) fn are_of_one_limit(&self, one: RuleId, other: RuleId) -> bool {
+        let limits = self.entry(one).zip(self.entry(other));
+        limits.is_some_and(|(one, other)| Arc::ptr_eq(&one.limit, &other.limit))
     }
 
-    /// What the rule of `id` is by now, if somebody holds it.
-    pub(super) fn rule_of(&self, id: RuleId) -> Option<Rule> {
-        self.entry(id)?.lineage.upgrade().map(Lineage::rule)
-    }
-
-    /// Whether a rule that has that of `id` as an origin would still owe something for `state`:
-    /// then it is not to be forgotten, though its own rule would.
-    fn is_owed_elsewhere(&self, id: RuleId, state: &State, now: Tick) -> bool {
-        // Asked of every state that is forgotten: who has no heirs is not even counted as held.
-        let entry = self.entry(id).filter(|entry| entry.has_heirs);
-        let Some(source) = entry.and_then(|it| it.lineage.upgrade()).map(Lineage::rule) else {
-            return false;
-        };
-        source.heirs().iter().any(|heir| {
-            let copy = heir.copy_from(&source, state, now);
-            copy.is_some_and(|copy| !heir.policy.is_fresh(&copy, now))
-        })
+    /// Takes over a state that is written under one id to be written under another.
+    pub(super) fn carry(&self, (from, to): (RuleId, RuleId), state: &mut State, now: Tick) {
+        if let Some((from, to)) = self.entry(from).zip(self.entry(to)) {
+            to.applied.carry(&from.applied, state, now);
+        }
     }
 
     /// Whether `state`, which is written under `id`, was fresh by a tick, and has not been asked
     /// about since.
     pub(super) fn is_fresh(&self, id: RuleId, state: &State, by: Tick) -> bool {
-        let seen = |policy: &Policy, state: &State| {
-            // A list that owes nothing any more knows when it was last asked about.
-            let is_past = state.seen().is_none_or(|(latest, _)| latest <= by);
-            is_past && policy.is_fresh(state, by) && !self.is_owed_elsewhere(id, state, by)
-        };
-        self.seen_by(id, state, seen).unwrap_or(false)
-    }
-
-    /// What the policy of `id` says of `state`.
-    ///
-    /// A state from before a change of quota is seen as what it would be carried over to: under the
-    /// old policy alone it might be forgotten too soon.
-    pub(super) fn seen_by<T>(
-        &self,
-        id: RuleId,
-        state: &State,
-        see: impl Fn(&Policy, &State) -> T,
-    ) -> Option<T> {
-        let policy = self.policy(id)?;
-        let Some(latest) = self.latest_of(id) else { return Some(see(policy, state)) };
-        let mut carried = state.clone();
-        latest.carry(id, &mut carried);
-        Some(see(&latest.policy, &carried))
+        // A list that owes nothing any more knows when it was last asked about.
+        let is_past = state.seen().is_none_or(|(latest, _)| latest <= by);
+        is_past && self.policy(id).is_some_and(|policy| policy.is_fresh(state, by))
     }
 
     /// The policy of `id`.
     pub(super) fn policy(&self, id: RuleId) -> Option<&Policy> {
-        Some(&self.entry(id)?.policy)
+        Some(&self.entry(id)?.applied.policy)
     }
 
-    /// By id, whether nobody can write under it any more; that of no rule comes first.
-    pub(super) fn past(&self) -> Vec<bool> {
+    /// Changes whenever anything was written down or given up.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The latest tick of a change.
+    pub(super) fn changed_at(&self) -> Tick {
+        self.changed_at
+    }
+
+    /// For every id the place in `rules` of the rule that its states belong to, if one does: of
+    /// that rule, or otherwise of the first that is of its limit.
+    pub(super) fn places(&self, rules: &[Rule]) -> Vec<Option<usize>> {
+        let (mut by_lineage, mut by_limit) = (HashMap::new(), HashMap::new());
+        for (place, rule) in rules.iter().enumerate() {
+            if let Some(entry) = self.entry(present(rule).id) {
+                by_lineage.insert(entry.lineage.as_ptr(), place);
+                by_limit.entry(Arc::as_ptr(&entry.limit)).or_insert(place);
+            }
+        }
+        let place = |entry: &Entry| {
+            let own = by_lineage.get(&entry.lineage.as_ptr());
+            own.or_else(|| by_limit.get(&Arc::as_ptr(&entry.limit))).copied()
+        };
+        std::iter::once(None).chain(self.entries.iter().map(place)).collect()
+    }
+
+    /// By id, what becomes of the states under it if all ids are given up that nobody can write
+    /// under any more.
+    pub(super) fn fates(&self) -> Vec<Fate> {
         let is_past = |entry: &Entry| !entry.is_present || entry.life.strong_count() == 0;
-        std::iter::once(false).chain(self.entries.iter().map(is_past)).collect()
+        let mut by_limit = HashMap::new();
+        for entry in self.entries.iter().filter(|entry| !is_past(entry)) {
+            let limit = by_limit.entry(Arc::as_ptr(&entry.limit));
+            limit.or_insert_with(|| entry.lineage.upgrade().map(|it| it.present()));
+        }
+        let fate = |entry: &Entry| {
+            if !is_past(entry) {
+                return Fate::Stays;
+            }
+            let own = entry.lineage.upgrade().map(|lineage| lineage.present());
+            let other = || by_limit.get(&Arc::as_ptr(&entry.limit)).cloned().flatten();
+            own.or_else(other).map_or(Fate::Dropped, Fate::GoTo)
+        };
+        std::iter::once(Fate::Dropped).chain(self.entries.iter().map(fate)).collect()
     }
 
     /// Gives up ids that nobody can write under, and no state is written under any more.
-    pub(super) fn give_up(&mut self, past: &[bool]) {
-        let ids = (0..=RuleId::MAX).zip(past).filter(|(_, is_past)| **is_past);
-        self.free = ids.map(|(id, _)| id).collect();
+    pub(super) fn give_up(&mut self, fates: &[Fate]) {
+        let ids = (0..=RuleId::MAX).zip(fates).skip(1);
+        let free = ids.filter(|(_, fate)| !matches!(fate, Fate::Stays));
+        self.free = free.map(|(id, _)| id).collect();
         for &id in &self.free {
-            let life = self.entries[usize::from(id) - 1].life.upgrade();
-            life.inspect(|life| life.gives_up_id());
+            let entry = &mut self.entries[usize::from(id) - 1];
+            // Of no rule and no limit any more.
+            (entry.lineage, entry.limit, entry.previous) = (Weak::new(), Arc::default(), 0);
         }
-        self.collected += 1;
-    }
-
-    /// How often ids were given up: as long as this is the same, each is whose it was.
-    pub(super) fn collected(&self) -> u64 {
-        self.collected
+        self.version += 1;
     }
 
     /// An id that is not in use.
@@ -216,40 +255,83 @@ impl Book {
         }
     }
 
-    /// Begins a lineage.
-    fn begin(&mut self, first: Rule) -> Rule {
+    /// Writes a new rule down and names it; `None` if there is no id left.
+    pub(super) fn begin(&mut self, applied: Applied, limit: &Arc<Limit>) -> Option<Rule> {
+        let first = Rule::new(self.unused_id()?, applied, Arc::clone(limit));
+        if limit.marks() != 0 {
+            limit.spreads_to(mark(first.id, &first.policy));
+        }
         let lineage = Arc::new(Lineage::new(first.clone()));
-        self.write_down(&first, &lineage);
-        Rule { lineage: Some(lineage), ..first }
+        self.write_down(&first, &lineage, 0);
+        Some(Rule { lineage: Some(lineage), ..first })
     }
 
-    /// Makes `next` what `rule` has become, for all who hold it.
-    fn succeed(&mut self, rule: &Rule, next: Rule, how: (Change, Tick)) -> Option<Rule> {
+    /// What `rule`, which is a present one, becomes as a quota of `limit`.
+    fn become_of(
+        &mut self,
+        rule: &Rule,
+        applied: Applied,
+        limit: &Arc<Limit>,
+        now: Tick,
+    ) -> Option<Rule> {
+        let is_its = Arc::ptr_eq(&rule.limit, limit);
+        if is_its && rule.policy == applied.policy {
+            let entry = self.entries.get_mut(usize::from(rule.id) - 1)?;
+            entry.applied = applied;
+            return Some(rule.clone());
+        }
+        let had = if is_its { self.take_had(rule.id, &applied.policy) } else { None };
+        let id = had.or_else(|| self.unused_id())?;
         let lineage = rule.lineage.clone()?;
-        let next = rule.becomes(next, how);
-        self.write_down(&next, &lineage);
+        let next = Rule::new(id, applied, Arc::clone(limit));
+        let marks = [rule, &next].map(|it| it.limit.marks() | mark(it.id, &it.policy));
+        limit.spreads_to(marks[0] | marks[1]);
+        self.write_down(&next, &lineage, rule.id);
         if let Some(entry) = self.entries.get_mut(usize::from(rule.id) - 1) {
             entry.is_present = false;
         }
+        self.changed_at = self.changed_at.max(now);
         lineage.leads_to(next.clone());
         rule.life.ends();
         Some(Rule { lineage: Some(lineage), ..next })
     }
 
-    fn write_down(&mut self, rule: &Rule, lineage: &Arc<Lineage>) {
-        let has_heirs = lineage.has_heirs();
+    /// An id under which the rule of `id` had `policy` a few changes ago.
+    fn take_had(&mut self, id: RuleId, policy: &Policy) -> Option<RuleId> {
+        let lineage = self.entry(id)?.lineage.as_ptr();
+        let mut later = id;
+        for _ in 0..LOOKED_BACK_MAX {
+            let had = self.entry(later)?.previous;
+            let entry = self.entry(had).filter(|entry| entry.lineage.as_ptr() == lineage)?;
+            let previous = entry.previous;
+            if entry.applied.policy == *policy {
+                self.entries[usize::from(later) - 1].previous = previous;
+                return Some(had);
+            }
+            later = had;
+        }
+        None
+    }
+
+    fn write_down(&mut self, rule: &Rule, lineage: &Arc<Lineage>, previous: RuleId) {
         let (life, lineage) = (Arc::downgrade(&rule.life), Arc::downgrade(lineage));
-        let entry = Entry { policy: rule.policy, life, lineage, is_present: true, has_heirs };
+        let (applied, limit) = (rule.applied(), Arc::clone(&rule.limit));
+        let entry = Entry { applied, life, lineage, limit, is_present: true, previous };
         match self.entries.get_mut(usize::from(rule.id) - 1) {
             Some(free) => *free = entry,
             None => self.entries.push(entry),
         }
+        self.version += 1;
     }
 
     fn entry(&self, id: RuleId) -> Option<&Entry> {
         self.entries.get(usize::from(id).checked_sub(1)?)
     }
 }
+
+/// How many policies of a rule are looked at for one that it has again: of a quota that comes and
+/// goes, as with the load.
+const LOOKED_BACK_MAX: usize = 256;
 
 /// What `rule` is by now.
 fn present(rule: &Rule) -> Rule {

@@ -1,5 +1,6 @@
 //! Whose keys a store is full of: for metrics, so that a flood has a name.
 
+use super::book::read;
 use super::rule::{Rule, RuleId};
 use super::table::Table;
 use super::tag::rule_of;
@@ -19,16 +20,10 @@ impl MemoryStore {
         }
         // Every id stays whose it is.
         let _no_ids_given_up = lock(&self.naming);
-        let mut place_of_id = vec![None; usize::from(RuleId::MAX) + 1];
-        for (place, rule) in rules.iter().enumerate() {
-            let latest = rule.latest();
-            for id in latest.as_deref().unwrap_or(rule).ids() {
-                place_of_id[usize::from(id)] = Some(place);
-            }
-        }
+        let place_of_id = read(&self.book).places(rules);
         for table in &self.tables {
             table.each_id(|id| {
-                if let Some(place) = place_of_id[usize::from(id)] {
+                if let Some(place) = place_of_id.get(usize::from(id)).copied().flatten() {
                     crowds[place] += 1;
                 }
             });

@@ -38,7 +38,7 @@ impl MemoryStore {
         now: Tick,
         cells: u32,
     ) -> Result<Debited, NothingToDebit> {
-        self.with_shard(rule, key, |shard, rule, tag| {
+        self.with_shard(rule, key, now, |shard, rule, tag| {
             let debited = shard.debit(rule, tag, now, cells, &self.book);
             (debited, shard.counts_call().map(|index| (index, now)))
         })
@@ -47,14 +47,14 @@ impl MemoryStore {
     /// Gives back up to `cells` without a receipt, if anything is known of the key: see
     /// [`Policy::give_back`](tidegate_core::Policy::give_back).
     pub fn give_back(&self, rule: &Rule, key: Key, now: Tick, cells: u32) {
-        self.with_shard(rule, key, |shard, rule, tag| {
+        self.with_shard(rule, key, now, |shard, rule, tag| {
             (shard.give_cells_back(rule, tag, (now, cells), &self.book), None)
         });
     }
 
     /// By how many cells a key is overdrawn, rounded up; 0 if a look passes.
     pub fn overdrawn(&self, rule: &Rule, key: Key, now: Tick) -> u32 {
-        self.with_shard(rule, key, |shard, rule, tag| {
+        self.with_shard(rule, key, now, |shard, rule, tag| {
             (shard.look(rule, tag, |state| rule.policy.overdrawn(state, now)), None)
         })
     }
@@ -69,7 +69,7 @@ impl Shard {
         cells: u32,
         book: &RwLock<Book>,
     ) -> Result<Debited, NothingToDebit> {
-        if let Ok(index) = self.find(rule, tag) {
+        if let Ok(index) = self.slots().find(tag.0) {
             let mut state = self.take(index, &rule.policy);
             let debited = rule.policy.debit(&mut state, now, cells);
             self.put(index, &rule.policy, state);
@@ -91,7 +91,7 @@ impl Shard {
         (now, cells): (Tick, u32),
         book: &RwLock<Book>,
     ) {
-        let Ok(index) = self.find(rule, tag) else { return };
+        let Ok(index) = self.slots().find(tag.0) else { return };
         let mut state = self.take(index, &rule.policy);
         rule.policy.give_back(&mut state, now, cells);
         self.put(index, &rule.policy, state);

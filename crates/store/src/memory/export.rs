@@ -43,10 +43,9 @@ impl MemoryStore {
         let mut states = StatesWriter::default();
         let mut copy = Copied::default();
         for shard in 0..self.tables[0].shards() {
-            for entry in self.entries(shard, &mut known, &mut copy, now) {
-                known.declare(entry.rule, &mut states, &mut out)?;
-                let declared = Entry { rule: known.rules[entry.rule].declared, ..entry };
-                states.push(&declared, &known.rules[entry.rule].latest.policy, &mut out)?;
+            for (policy, entry) in self.entries(shard, &mut known, &mut copy, now) {
+                let rule = known.declare(entry.rule, policy, &mut states, &mut out)?;
+                states.push(&Entry { rule, ..entry }, &policy, &mut out)?;
             }
         }
         states.flush(&mut out)?;
@@ -78,13 +77,14 @@ impl MemoryStore {
         known: &mut Known<'_>,
         copy: &mut Copied,
         now: Tick,
-    ) -> Vec<Entry> {
-        // Every id in the copy stays whose it is.
+    ) -> Vec<(Policy, Entry)> {
+        // Every id in the copy stays whose it is, and its rule what it is.
         let _no_ids_given_up = lock(&self.naming);
         self.copy(shard, copy);
         // After the copy: every id in it is known by now.
-        known.look_up(&read(&self.book));
-        known.entries(copy, (shard, self.tables[0].bits()), now)
+        let book = read(&self.book);
+        known.look_up(&book);
+        known.entries(copy, (shard, self.tables[0].bits()), (&book, now))
     }
 
     /// Copies what is in the shards of this number, of each size.
@@ -167,97 +167,82 @@ impl Copied {
 /// The rules that are exported, and the ids under which their states are written.
 struct Known<'a> {
     rules: Vec<KnownRule<'a>>,
-    /// By id: the rule's place in the list, and one more. Zero for those that are left out.
-    by_id: Vec<usize>,
-    /// How often ids had been given up when they were looked up.
-    collected: u64,
+    /// By id, the rule's place in the list; nothing for those that are left out.
+    by_id: Vec<Option<usize>>,
+    /// The version of the book in which they were looked up.
+    version: Option<u64>,
     /// How many rules have been declared.
     declared: usize,
 }
 
 struct KnownRule<'a> {
     named: NamedRule<'a>,
-    /// What it has become; looked up again when it has changed.
-    latest: Rule,
-    /// The policy under which it was declared, if it was yet, and its number there.
-    policy: Option<Policy>,
-    declared: usize,
+    /// The policies under which it was declared, and its number under each.
+    declared: Vec<(Policy, usize)>,
     owing: u64,
 }
 
 impl<'a> Known<'a> {
     fn new(rules: &[NamedRule<'a>]) -> Known<'a> {
-        let known = rules.iter().map(|named| KnownRule {
-            named: *named,
-            latest: named.rule.clone(),
-            policy: None,
-            declared: 0,
-            owing: 0,
-        });
-        Known { rules: known.collect(), by_id: Vec::new(), collected: 0, declared: 0 }
+        let known = rules.iter();
+        let known = known.map(|it| KnownRule { named: *it, declared: Vec::new(), owing: 0 });
+        Known { rules: known.collect(), by_id: Vec::new(), version: None, declared: 0 }
     }
 
-    /// Notes what has become of rules that were changed.
+    /// Notes which id is of which rule, if that has changed.
     fn look_up(&mut self, book: &Book) {
-        let is_new = self.by_id.is_empty() || self.collected != book.collected();
-        if is_new {
-            self.by_id = vec![0; usize::from(RuleId::MAX) + 1];
-            self.collected = book.collected();
-        }
-        for (place, rule) in (1..).zip(&mut self.rules) {
-            if !is_new && !rule.latest.is_changed() {
-                continue;
-            }
-            if let Some(latest) = rule.named.rule.latest() {
-                rule.latest = (*latest).clone();
-            }
-            for id in rule.latest.ids() {
-                self.by_id[usize::from(id)] = place;
-            }
+        if self.version.replace(book.version()) != Some(book.version()) {
+            let rules: Vec<Rule> = self.rules.iter().map(|it| it.named.rule.clone()).collect();
+            self.by_id = book.places(&rules);
         }
     }
 
-    /// The states of a copy as they are under the latest policy of their rules, rule by rule.
-    fn entries(&mut self, copy: &Copied, (shard, bits): (usize, u32), now: Tick) -> Vec<Entry> {
+    /// The states of a copy, rule by rule and policy by policy: each under that by which its key
+    /// was last asked about.
+    fn entries(
+        &mut self,
+        copy: &Copied,
+        (shard, bits): (usize, u32),
+        (book, now): (&Book, Tick),
+    ) -> Vec<(Policy, Entry)> {
         let mut entries = Vec::new();
-        let (rules, by_id) = (&self.rules, &self.by_id);
-        let rule_of_id = |id: RuleId| by_id[usize::from(id)].checked_sub(1);
-        let policy_of = |id| rules[rule_of_id(id)?].latest.policy_of(id);
-        copy.each(policy_of, |tag, mut state, width| {
-            let Some(rule) = rule_of_id(rule_of(tag)) else { return };
-            rules[rule].latest.carry(rule_of(tag), &mut state);
+        let by_id = &self.by_id;
+        let rule_of_id = |id: RuleId| by_id.get(usize::from(id)).copied().flatten();
+        let policy_of = |id| rule_of_id(id).and(book.policy(id)).copied();
+        copy.each(policy_of, |tag, state, width| {
+            let id = rule_of(tag);
+            let Some((rule, policy)) = rule_of_id(id).zip(policy_of(id)) else { return };
             // The shard's bits first, then those that are in the tag: the hash as it was.
             let first = (shard as u64).wrapping_shl(u64::BITS - bits);
             let hash = first | hash_of(tag).wrapping_shl(RuleId::BITS - bits);
             let group = width.map(|width| width.wrapping_shl(RuleId::BITS - bits));
-            entries.push(Entry { rule, hash, group, state });
+            entries.push((id, policy, Entry { rule, hash, group, state }));
         });
-        entries.sort_by_key(|entry| (entry.rule, entry.group.is_some()));
-        for entry in &entries {
-            let rule = &mut self.rules[entry.rule];
-            rule.owing += u64::from(!rule.latest.policy.is_fresh(&entry.state, now));
+        entries.sort_by_key(|(id, _, entry)| (entry.rule, *id, entry.group.is_some()));
+        for (_, policy, entry) in &entries {
+            self.rules[entry.rule].owing += u64::from(!policy.is_fresh(&entry.state, now));
         }
-        entries
+        entries.into_iter().map(|(_, policy, entry)| (policy, entry)).collect()
     }
 
-    /// Declares a rule before its first state, and again if its policy has changed since.
+    /// The number of a rule under a policy; it is declared before its first state.
     fn declare(
         &mut self,
         rule: usize,
+        policy: Policy,
         states: &mut StatesWriter,
         out: &mut BlockWriter<'_>,
-    ) -> io::Result<()> {
-        let rule = &mut self.rules[rule];
-        let policy = rule.latest.policy;
-        if rule.policy == Some(policy) {
-            return Ok(());
+    ) -> io::Result<usize> {
+        let KnownRule { named, declared, .. } = &mut self.rules[rule];
+        if let Some((_, number)) = declared.iter().find(|(known, _)| *known == policy) {
+            return Ok(*number);
         }
         states.flush(out)?;
-        let NamedRule { name, also, .. } = rule.named;
-        out.block(Block::Rule, &Declared { name, also, policy }.to_bytes())?;
-        (rule.policy, rule.declared) = (Some(policy), self.declared);
+        let NamedRule { name, limit, .. } = *named;
+        out.block(Block::Rule, &Declared { name, limit, policy }.to_bytes())?;
+        declared.push((policy, self.declared));
         self.declared += 1;
-        Ok(())
+        Ok(self.declared - 1)
     }
 }
 

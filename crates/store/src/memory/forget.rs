@@ -104,7 +104,7 @@ impl Shard {
                 self.rest.forgotten += 1;
                 continue;
             }
-            let fresh_at = |id, state: &State| book.seen_by(id, state, Policy::forget_at);
+            let fresh_at = |id, state: &State| Some(book.policy(id)?.forget_at(state));
             let fresh_at = self.look_at(index, book, fresh_at).flatten();
             soonest = soonest.min(fresh_at.unwrap_or(Tick::MAX));
             index += 1;

@@ -4,7 +4,7 @@
 //! of it. So a group owes at least as much as each of its keys, no key ever gets anything back by
 //! that, and a flood costs a newcomer its allowance only if it hit its group.
 
-use tidegate_core::{Policy, State, Tick};
+use tidegate_core::{Policy, Tick};
 
 use super::book::Book;
 use super::rule::{Rule, RuleId};
@@ -30,10 +30,12 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// What it is under what its policy has become.
-    pub(super) fn carried(self, policy: &Policy, rule: &Rule) -> Group {
+    /// What it is under another rule of its limit.
+    pub(super) fn carried(self, rule: &Rule, book: &Book, now: Tick) -> Group {
+        let id = rule_of(self.tag.0);
+        let Some(policy) = book.policy(id) else { return self };
         let mut state = policy.of_gist(self.gist);
-        rule.carry(rule_of(self.tag.0), &mut state);
+        book.carry((id, rule.id), &mut state, now);
         Group { tag: self.tag.under(rule.id), gist: rule.policy.gist(&state), ..self }
     }
 }
@@ -65,28 +67,24 @@ impl Groups {
         taken.map(|index| self.at(index))
     }
 
-    /// What the group of `tag` under `rule` owes, if anything.
-    pub(super) fn state(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
+    /// The gist of what the group of `tag` owes, if anything.
+    pub(super) fn gist(&self, tag: Tag) -> Option<[u64; 2]> {
         if self.slots.live() == 0 {
             return None;
         }
-        if rule.before.is_some() {
-            while let Some(group) = self.take_inherited(rule, tag) {
-                self.put(self.group_of(group.tag), &rule.policy, group.gist);
-            }
-        }
         let index = self.slots.find(self.group_of(tag).0).ok()?;
-        Some(rule.policy.of_gist(self.slots.state(index)))
+        Some(self.slots.state(index))
     }
 
-    /// Takes out one group of `tag` that was written before its rule changed, carried over.
-    pub(super) fn take_inherited(&mut self, rule: &Rule, tag: Tag) -> Option<Group> {
-        let like = self.group_of(tag).0;
-        let index = self.slots.find_like(like, |here| rule.was(rule_of(here)).is_some())?;
-        let group = self.at(index);
-        let policy = rule.was(rule_of(group.tag.0))?.policy;
-        self.slots.remove(index);
-        Some(group.carried(&policy, rule))
+    /// The groups that `tag` is in under other rules of the limit of `rule`, as they are under
+    /// that. They stay where they are: other keys of theirs may be asked about by those rules.
+    pub(super) fn of_others(&self, rule: &Rule, tag: Tag, book: &Book, now: Tick) -> Vec<Group> {
+        let like = self.group_of(tag);
+        let others = self.slots.ids_like(like.0);
+        let others =
+            others.filter(|&id| rule.may_share_with(id) && book.are_of_one_limit(id, rule.id));
+        let found = others.filter_map(|id| self.slots.find(like.under(id).0).ok());
+        found.map(|index| self.at(index).carried(rule, book, now)).collect()
     }
 
     /// Takes out all groups that are written under ids of the past.

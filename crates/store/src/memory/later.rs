@@ -5,7 +5,7 @@ use std::ops::Deref;
 use tidegate_core::{Kind, Receipt, Tick};
 
 use super::MemoryStore;
-use super::book::{Book, read};
+use super::book::Book;
 use super::gaps::Gaps;
 use super::rule::Rule;
 use super::shard::Shard;
@@ -17,18 +17,14 @@ impl MemoryStore {
     /// Gives back what was charged: never above full, never into another window. Where less of the
     /// quota is given out since, it is what the cells are worth now.
     ///
-    /// A permit is given back under rules that have split off from this one since, too. A slot of a
-    /// queue with others behind it stays empty until they have been given back too. Whether it came
-    /// back at once.
+    /// A slot of a queue with others behind it stays empty until they have been given back too.
+    /// Whether it came back at once.
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is good for once")]
     pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) -> bool {
         let (at, cost) = (receipt.at(), receipt.cost());
-        self.with_shard(rule, key, |shard, present, tag| {
-            for held in self.holders(shard, rule, present, tag) {
-                let receipt = Receipt::new(at, cost);
-                shard.refund(&held, tag.under(held.id), (now, receipt), (&self.book, &self.gaps));
-            }
-            let receipt = Receipt::new(at, present.worth(rule, cost));
+        self.with_shard(rule, key, now, |shard, present, tag| {
+            let worth = present.applied().worth(&rule.applied(), cost);
+            let receipt = Receipt::new(at, worth);
             (shard.refund(present, tag, (now, receipt), (&self.book, &self.gaps)), None)
         })
     }
@@ -47,7 +43,7 @@ impl MemoryStore {
         let is_queued = |it: &(R, Key, Receipt)| kind(&it.0) == Kind::LeakyQueue;
         let (queued, others): (Vec<_>, Vec<_>) = charged.into_iter().partition(is_queued);
         let is_last = |(rule, key, receipt): &(R, Key, Receipt)| {
-            self.with_shard(rule, *key, |shard, present, tag| {
+            self.with_shard(rule, *key, now, |shard, present, tag| {
                 (shard.takes_back(present, tag, (now, receipt)), None)
             })
         };
@@ -71,47 +67,19 @@ impl MemoryStore {
     /// Renews a permit that is still held: it lapses one period from `now`, and the receipt is the
     /// one to give it back by. Nothing if it has lapsed, or if the rule is not one of concurrency.
     pub fn renew(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) -> Option<Receipt> {
-        let (at, cost, mut receipt) = (receipt.at(), receipt.cost(), Some(receipt));
-        self.with_shard(rule, key, |shard, present, tag| {
-            for held in self.holders(shard, rule, present, tag) {
-                let _ = shard.renew(&held, tag.under(held.id), now, Receipt::new(at, cost));
-            }
+        let mut receipt = Some(receipt);
+        self.with_shard(rule, key, now, |shard, present, tag| {
             (receipt.take().and_then(|receipt| shard.renew(present, tag, now, receipt)), None)
         })
     }
 
     /// Forgets a key: it is as good as one that was never seen.
     pub fn reset(&self, rule: &Rule, key: Key) {
-        self.forget(rule, key);
-        let present = rule.latest();
-        // Otherwise it would be looked up there again.
-        for origin in present.as_deref().unwrap_or(rule).origins.iter().flat_map(|it| it.iter()) {
-            origin.source().inspect(|source| self.forget(source, key));
-        }
-    }
-
-    fn forget(&self, rule: &Rule, key: Key) {
-        self.with_shard(rule, key, |shard, rule, tag| {
+        // What it owed is gone, whatever the time.
+        self.with_shard(rule, key, Tick::default(), |shard, _, tag| {
             self.gaps.forget(tag);
-            (shard.forget(rule, tag), None)
+            (shard.forget(tag), None)
         });
-    }
-
-    /// The rules that know copies of the permits that a key has under `rule`, which is `present` by
-    /// now.
-    fn holders(&self, shard: &Shard, rule: &Rule, present: &Rule, tag: Tag) -> Vec<Rule> {
-        let is_held = |rule: &Rule| rule.policy.kind() == Kind::Concurrency;
-        let mut holders: Vec<Rule> = Vec::new();
-        if !is_held(present) {
-            return holders;
-        }
-        for id in shard.slots().ids_like(tag.0).filter(|&id| id != present.id) {
-            let other = read(&self.book).rule_of(id).filter(is_held);
-            let is_new = |other: &Rule| holders.iter().all(|known| known.id != other.id);
-            let other = other.filter(|other| other.has_origin(rule) && is_new(other));
-            holders.extend(other);
-        }
-        holders
     }
 }
 
@@ -125,7 +93,7 @@ impl Shard {
         (now, receipt): (Tick, Receipt),
         (book, gaps): (&RwLock<Book>, &Gaps),
     ) -> bool {
-        let Ok(index) = self.find(rule, tag) else { return false };
+        let Ok(index) = self.slots().find(tag.0) else { return false };
         let (policy, mut state) = (&rule.policy, self.take(index, &rule.policy));
         let comes_back = policy.takes_back(&state, now, &receipt);
         if comes_back {
@@ -143,7 +111,7 @@ impl Shard {
 
     /// Whether what was charged would come back, as far as anything is still known of its key.
     fn takes_back(&mut self, rule: &Rule, tag: Tag, (now, receipt): (Tick, &Receipt)) -> bool {
-        let Ok(index) = self.find(rule, tag) else { return false };
+        let Ok(index) = self.slots().find(tag.0) else { return false };
         let state = self.take(index, &rule.policy);
         let takes_back = rule.policy.takes_back(&state, now, receipt);
         self.put(index, &rule.policy, state);
@@ -152,7 +120,7 @@ impl Shard {
 
     /// Renews a permit, if it is still held.
     fn renew(&mut self, rule: &Rule, tag: Tag, now: Tick, receipt: Receipt) -> Option<Receipt> {
-        let index = self.find(rule, tag).ok()?;
+        let index = self.slots().find(tag.0).ok()?;
         let mut state = self.take(index, &rule.policy);
         let renewed = rule.policy.renew(&mut state, now, receipt);
         self.put(index, &rule.policy, state);

@@ -23,7 +23,7 @@ mod later;
 mod lists;
 mod lock;
 mod name;
-mod origin;
+mod one;
 mod prefetch;
 mod restore;
 mod rule;
@@ -41,6 +41,7 @@ use tidegate_core::{Decision, Policy, Receipt, Tick};
 
 use self::book::{Book, read};
 use self::gaps::Gaps;
+use self::one::Held;
 use self::shard::Shard;
 use self::table::Table;
 use self::tag::Tag;
@@ -171,7 +172,7 @@ impl MemoryStore {
         now: Tick,
         cost: u32,
     ) -> (Decision, Option<Receipt>) {
-        self.with_shard(rule, key, |shard, rule, tag| {
+        self.with_shard(rule, key, now, |shard, rule, tag| {
             let answer = shard.decide(rule, tag, now, cost, &self.book);
             (answer, shard.counts_call().map(|index| (index, now)))
         })
@@ -241,7 +242,7 @@ impl MemoryStore {
 
     /// What [`MemoryStore::decide`] would answer, without charging.
     pub fn peek(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        self.with_shard(rule, key, |shard, rule, tag| (shard.peek(rule, tag, now, cost), None))
+        self.with_shard(rule, key, now, |shard, rule, tag| (shard.peek(rule, tag, now, cost), None))
     }
 
     /// How many keys there may be, of each size.
@@ -272,22 +273,21 @@ impl MemoryStore {
         &self,
         rule: &Rule,
         key: Key,
+        now: Tick,
         mut work: impl FnMut(&mut Shard, &Rule, Tag) -> (T, Option<(usize, Tick)>),
     ) -> T {
         loop {
             let latest = rule.latest();
             let rule = latest.as_deref().unwrap_or(rule);
-            self.bring_over(rule, key);
-            let table = &self.tables[rule.table];
-            let place = table.place(key);
-            let mut shard = table.lock(place.shard);
-            // Changed since: its keys may be elsewhere by now.
-            if rule.is_changed() {
+            let place = self.tables[rule.table].place(key);
+            let mut held: Held<'_, 3> = self.hold(std::iter::once((rule, key)));
+            if !held.is_enough(rule, place.shard) {
                 continue;
             }
-            let (answer, due) = work(&mut shard, rule, place.tag(rule.id));
-            table.note(place.shard, &shard);
-            drop(shard);
+            held.bring(rule, place, now, &self.book);
+            let shard = held.shard((rule.table, place.shard));
+            let (answer, due) = work(shard, rule, place.tag(rule.id));
+            self.let_go(held);
             if let Some((index, now)) = due {
                 self.sweep(index, now);
             }

@@ -9,7 +9,7 @@ use std::io::Read;
 
 use tidegate_core::State;
 
-use super::book::read;
+use super::book::{Wanted, read};
 use super::export::HASH_BITS;
 use super::groups::Group;
 use super::rule::Rule;
@@ -50,6 +50,7 @@ impl MemoryStore {
                     let footer = footer.filter(|it| restoring.is_all(it));
                     let footer = footer.ok_or_else(|| blocks.damaged("its end does not fit it"))?;
                     blocks.end()?;
+                    restoring.join()?;
                     return Ok(restoring.done(&footer));
                 }
             }
@@ -124,9 +125,9 @@ impl Restoring {
             before.clone()
         } else {
             let rule = self.store.rule(declared.policy)?;
-            let (name, also) = (declared.name.to_owned(), declared.also.to_owned());
+            let (name, limit) = (declared.name.to_owned(), declared.limit.to_owned());
             self.by_name.insert(name.clone(), self.rules.len());
-            self.rules.push(RestoredRule { name, also, rule: rule.clone() });
+            self.rules.push(RestoredRule { name, limit, rule: rule.clone() });
             rule
         };
         self.declared.push(rule);
@@ -146,6 +147,29 @@ impl Restoring {
 
     fn is_all(&self, footer: &Footer) -> bool {
         footer.rules == self.declared.len() as u64 && footer.states == self.states
+    }
+
+    /// Makes rules quotas of one limit again that were that when they were exported.
+    fn join(&mut self) -> Result<(), SnapshotError> {
+        let mut by_limit: HashMap<String, Vec<usize>> = HashMap::new();
+        for (place, it) in self.rules.iter().enumerate() {
+            let limit = if it.limit.is_empty() { &it.name } else { &it.limit };
+            by_limit.entry(limit.clone()).or_default().push(place);
+        }
+        by_limit.retain(|_, places| 1 < places.len());
+        let places: Vec<usize> = by_limit.values().flatten().copied().collect();
+        let numbers = by_limit.values().enumerate();
+        let numbers = numbers.flat_map(|(number, places)| places.iter().map(move |_| number));
+        let rules: Vec<Rule> = places.iter().map(|&place| self.rules[place].rule.clone()).collect();
+        let wanted = rules.iter().zip(numbers).map(|(rule, limit)| {
+            let policy = *rule.policy();
+            Wanted { policy, whole: policy, before: Some(rule), limit, others: &[] }
+        });
+        let made = self.store.put(&wanted.collect::<Vec<_>>(), self.header.at)?;
+        for (place, rule) in places.into_iter().zip(made) {
+            self.rules[place].rule = rule;
+        }
+        Ok(())
     }
 
     fn done(self, footer: &Footer) -> Restored {

@@ -1,5 +1,6 @@
 //! The store in this process, as those who decide by any store see it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -34,13 +35,18 @@ impl Store for MemoryStore {
     }
 
     fn put(&self, wanted: &[WantedLimit<'_>], now: Tick) -> Result<Vec<StoreLimit>, StoreFailure> {
-        let besides = |it: &WantedLimit<'_>| it.besides.iter().filter_map(rule).cloned().collect();
-        let besides: Vec<Vec<Rule>> = wanted.iter().map(besides).collect();
-        let wanted = wanted.iter().zip(&besides).map(|(it, besides)| Wanted {
-            policy: it.policy,
-            before: it.before.and_then(rule),
-            change: it.change,
-            besides,
+        let others = |it: &WantedLimit<'_>| it.others.iter().filter_map(rule).cloned().collect();
+        let others: Vec<Vec<Rule>> = wanted.iter().map(others).collect();
+        let mut numbers = HashMap::new();
+        let wanted = wanted.iter().zip(&others).map(|(it, others)| {
+            let next = numbers.len();
+            Wanted {
+                policy: it.policy,
+                whole: it.whole,
+                before: it.before.and_then(rule),
+                limit: *numbers.entry(&*it.limit).or_insert(next),
+                others,
+            }
         });
         let made = MemoryStore::put(self, &wanted.collect::<Vec<_>>(), now);
         let made = made.map_err(|error| StoreFailure::new(error.to_string()))?;

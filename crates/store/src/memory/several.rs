@@ -1,28 +1,21 @@
-//! Decisions that need more than one shard: several limits at once, and rules that moved.
+//! Several limits at once: all of them pass, or none is charged.
 
 use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Limit, Receipt, Refused, Span, State, Tick, Verdict, decide_all};
 
-use super::book::{Book, read};
-use super::lock::Guard;
+use super::one::{Held, Where};
 use super::shard::Shard;
 use super::tag::Tag;
 use super::{Charge, MemoryStore, Rule};
-use crate::key::Key;
-use crate::sync::{Arc, RwLock};
+use crate::sync::Arc;
 
 const LIMITS_MAX: usize = MemoryStore::LIMITS_MAX;
 
 /// What each limit said, and the receipt of what it charged.
 type Answers = ArrayVec<(Decision, Option<Receipt>), LIMITS_MAX>;
 
-/// Which shard of which table.
-type Where = (usize, usize);
-
-/// Shards that are locked together, in ascending order.
-struct Locked<'a> {
-    shards: ArrayVec<(Where, Guard<'a, Shard>), LIMITS_MAX>,
-}
+/// The shards of all limits: each may have states in all three tables.
+const SHARDS_MAX: usize = 3 * LIMITS_MAX;
 
 impl MemoryStore {
     /// Decides one request by several limits: it passes all of them, or is charged to none.
@@ -73,16 +66,16 @@ impl MemoryStore {
 
     /// The same by rules that are the present ones; `None` if one of them is not any more.
     fn try_decide_all(&self, charges: &[Charge<'_>], now: Tick) -> Option<(Verdict, Answers)> {
-        for charge in charges {
-            self.bring_over(charge.rule, charge.key);
-        }
-        let mut locked = self.lock_together(charges);
-        if charges.iter().any(|charge| charge.rule.is_changed()) {
+        let keys = charges.iter().map(|charge| (charge.rule, charge.key));
+        let mut held: Held<'_, SHARDS_MAX> = self.hold(keys);
+        let is_enough = |it: &Charge<'_>| held.is_enough(it.rule, self.place_of(it).0.1);
+        if !charges.iter().all(is_enough) {
             return None;
         }
         let taken = charges.iter().map(|charge| {
             let (at, tag) = self.place_of(charge);
-            locked.shard(at).take_out(charge.rule, tag)
+            held.bring(charge.rule, self.tables[at.0].place(charge.key), now, &self.book);
+            held.shard(at).take_out(charge.rule, tag)
         });
         let (mut states, known): (ArrayVec<State, LIMITS_MAX>, ArrayVec<bool, LIMITS_MAX>) =
             taken.unzip();
@@ -98,7 +91,7 @@ impl MemoryStore {
             .collect();
         drop(limits);
         if verdict.passes()
-            && let Err((index, retry_after)) = self.find_room(&mut locked, charges, &known, now)
+            && let Err((index, retry_after)) = self.find_room(&mut held, charges, &known, now)
         {
             verdict = Verdict::Deny { retry_after };
             answers.iter_mut().for_each(|(_, receipt)| *receipt = None);
@@ -108,7 +101,7 @@ impl MemoryStore {
             charges.iter().zip(states).zip(known).zip(&answers)
         {
             let (at, tag) = self.place_of(charge);
-            let shard = locked.shard(at);
+            let shard = held.shard(at);
             let is_charged = verdict.passes() || (is_refused && charges_for(charge, answer));
             let changed = is_charged && 0 < charge.cost;
             // A list was moved out, and goes back in any case.
@@ -116,64 +109,14 @@ impl MemoryStore {
                 shard.give_back(charge.rule, tag, state);
             } else if changed {
                 shard.add_owing(charge.rule, tag, state, now, &self.book);
-                self.tables[at.0].note(at.1, shard);
             }
         }
-        let due = locked.shards.iter_mut().filter_map(|(_, shard)| shard.counts_call()).last();
-        drop(locked);
+        let due = held.each().filter_map(Shard::counts_call).last();
+        self.let_go(held);
         if let Some(index) = due {
             self.sweep(index, now);
         }
         Some((verdict, answers))
-    }
-
-    /// Moves what is known of `key` from the table of an earlier policy to that of the present one.
-    ///
-    /// A change of quota can change how many words a state takes. Both shards are held meanwhile,
-    /// so that nobody finds the key in neither.
-    #[inline]
-    pub(super) fn bring_over(&self, rule: &Rule, key: Key) {
-        if rule.origins.is_some() {
-            self.bring_copies(rule, key);
-        }
-        self.bring_moved(rule, key);
-    }
-
-    #[inline]
-    pub(super) fn bring_moved(&self, rule: &Rule, key: Key) {
-        if rule.before.is_some() {
-            for from in (0..self.tables.len()).filter(|&from| rule.moved_from[from]) {
-                self.bring_from(from, rule, key);
-            }
-        }
-    }
-
-    fn bring_from(&self, from: usize, rule: &Rule, key: Key) {
-        let to = rule.table;
-        let place = self.tables[to].place(key);
-        let low = self.tables[from.min(to)].lock(place.shard);
-        let high = self.tables[from.max(to)].lock(place.shard);
-        // Changed since: whatever is carried to it now would be lost sight of.
-        if rule.is_changed() {
-            return;
-        }
-        let (mut old, mut new) = if from < to { (low, high) } else { (high, low) };
-        new.inherit(&mut old, rule, place.tag(rule.id), &self.book);
-        self.tables[to].note(place.shard, &new);
-    }
-
-    /// Locks every shard that `charges` need, in one order for everybody: nobody waits in a circle.
-    fn lock_together(&self, charges: &[Charge<'_>]) -> Locked<'_> {
-        let mut wanted: ArrayVec<Where, LIMITS_MAX> =
-            charges.iter().map(|charge| self.place_of(charge).0).collect();
-        wanted.sort_unstable();
-        let mut shards: ArrayVec<(Where, Guard<'_, Shard>), LIMITS_MAX> = ArrayVec::new();
-        for at in wanted {
-            if shards.last().is_none_or(|&(last, _)| last != at) {
-                shards.push((at, self.tables[at.0].lock(at.1)));
-            }
-        }
-        Locked { shards }
     }
 
     fn place_of(&self, charge: &Charge<'_>) -> (Where, Tag) {
@@ -186,7 +129,7 @@ impl MemoryStore {
     /// how long it takes until there might be.
     fn find_room(
         &self,
-        locked: &mut Locked<'_>,
+        held: &mut Held<'_, SHARDS_MAX>,
         charges: &[Charge<'_>],
         known: &[bool],
         now: Tick,
@@ -196,7 +139,7 @@ impl MemoryStore {
             let (at, tag) = self.place_of(&charges[index]);
             let here = |&other: &usize| is_new(other) && self.place_of(&charges[other]).0 == at;
             let count = (0..charges.len()).filter(here).count();
-            let (shard, rule) = (locked.shard(at), charges[index].rule);
+            let (shard, rule) = (held.shard(at), charges[index].rule);
             if shard.make_room(now, count, &self.book) {
                 continue;
             }
@@ -211,23 +154,4 @@ impl MemoryStore {
 /// Whether a limit has charged what it refused.
 fn charges_for(charge: &Charge<'_>, answer: &Decision) -> bool {
     charge.rule.policy.refused() == Refused::Charge && !answer.verdict.passes()
-}
-
-impl Shard {
-    /// Takes over what `old` knows of a key, and of its group, from before its rule moved here.
-    fn inherit(&mut self, old: &mut Shard, rule: &Rule, tag: Tag, book: &RwLock<Book>) {
-        while let Some(state) = old.take_inherited(rule, tag) {
-            self.adopt(tag, &rule.policy, state);
-        }
-        while let Some(group) = old.rest.groups.take_inherited(rule, tag) {
-            self.rest.groups.fold_group(group, &rule.policy, &read(book));
-        }
-    }
-}
-
-impl Locked<'_> {
-    fn shard(&mut self, at: Where) -> &mut Shard {
-        let held = self.shards.iter_mut().find(|(held, _)| *held == at);
-        &mut held.expect("locked at the start").1
-    }
 }

@@ -7,7 +7,7 @@ use super::groups::Groups;
 use super::lists::{Lists, place};
 use super::rule::Rule;
 use super::slots::Slots;
-use super::tag::{Tag, rule_of};
+use super::tag::Tag;
 use crate::sync::RwLock;
 
 /// The states of the keys whose hashes begin alike.
@@ -40,6 +40,8 @@ pub(super) struct Rest {
     pub(super) purged_at: Tick,
     /// What keys owe that there was no room for.
     pub(super) groups: Groups,
+    /// What groups of the key that is asked about owe under other rules of its limit: their gist.
+    pub(super) others_owe: Option<[u64; 2]>,
     /// Until when it is known that nothing is fresh, once the shard is full.
     pub(super) room_at: Tick,
     /// Requests of keys that there was no room for, and states that were forgotten as fresh.
@@ -61,6 +63,7 @@ impl Shard {
             swept_at: Tick::default(),
             purged_at: Tick::default(),
             groups: Groups::new(words, live_max),
+            others_owe: None,
             room_at: Tick::default(),
             crowded: 0,
             forgotten: 0,
@@ -115,7 +118,7 @@ impl Shard {
         cost: u32,
         book: &RwLock<Book>,
     ) -> (Decision, Option<Receipt>) {
-        let Ok(index) = self.find(rule, tag) else {
+        let Ok(index) = self.slots.find(tag.0) else {
             return self.decide_new(rule, tag, now.max(self.swept_at()), cost, book);
         };
         let mut state = self.take(index, &rule.policy);
@@ -168,7 +171,7 @@ impl Shard {
         tag: Tag,
         look: impl FnOnce(&mut State) -> T,
     ) -> T {
-        let known = self.find(rule, tag);
+        let known = self.slots.find(tag.0);
         let mut state = match known {
             Ok(index) => self.take(index, &rule.policy),
             Err(_) => self.newcomer(rule, tag),
@@ -183,7 +186,7 @@ impl Shard {
     /// Takes out what is known of a key, to be given back by [`Shard::give_back`] before the lock
     /// is; and whether anything is.
     pub(super) fn take_out(&mut self, rule: &Rule, tag: Tag) -> (State, bool) {
-        let Ok(index) = self.find(rule, tag) else {
+        let Ok(index) = self.slots.find(tag.0) else {
             self.rest.crowded += u64::from(self.is_full());
             return (self.newcomer(rule, tag), false);
         };
@@ -192,7 +195,7 @@ impl Shard {
 
     /// Gives back what was taken out of a key that is known.
     pub(super) fn give_back(&mut self, rule: &Rule, tag: Tag, state: State) {
-        if let Ok(index) = self.find(rule, tag) {
+        if let Ok(index) = self.slots.find(tag.0) {
             self.put(index, &rule.policy, state);
         }
     }
@@ -232,8 +235,8 @@ impl Shard {
     }
 
     /// Forgets a key.
-    pub(super) fn forget(&mut self, rule: &Rule, tag: Tag) {
-        if let Ok(index) = self.find(rule, tag) {
+    pub(super) fn forget(&mut self, tag: Tag) {
+        if let Ok(index) = self.slots.find(tag.0) {
             self.remove(index);
         }
     }
@@ -242,27 +245,6 @@ impl Shard {
     pub(super) fn bytes(&self) -> usize {
         let Rest { lists, groups, .. } = &*self.rest;
         size_of::<Rest>() + self.slots.bytes() + lists.bytes() + groups.bytes()
-    }
-
-    /// Where `tag` is; what is known of it from before a change of quota is carried over first.
-    #[inline]
-    pub(super) fn find(&mut self, rule: &Rule, tag: Tag) -> Result<usize, usize> {
-        if rule.before.is_some() {
-            while let Some(state) = self.take_inherited(rule, tag) {
-                self.adopt(tag, &rule.policy, state);
-            }
-        }
-        self.slots.find(tag.0)
-    }
-
-    /// Takes out one state that was written for `tag` before its quota changed, carried over.
-    pub(super) fn take_inherited(&mut self, rule: &Rule, tag: Tag) -> Option<State> {
-        let index = self.slots.find_like(tag.0, |here| rule.was(rule_of(here)).is_some())?;
-        let id = rule_of(self.slots.tag(index));
-        let mut state = self.take(index, &rule.was(id)?.policy);
-        self.remove(index);
-        rule.carry(id, &mut state);
-        Some(state)
     }
 
     /// Writes `state` under `tag`; where something is written already, the worse of the two. It may
@@ -282,7 +264,9 @@ impl Shard {
     /// The state that a key starts from: fresh, or what its group owes, since it may be one of
     /// those that had no room.
     pub(super) fn newcomer(&mut self, rule: &Rule, tag: Tag) -> State {
-        self.rest.groups.state(rule, tag).unwrap_or_else(|| rule.policy.fresh())
+        let gists = self.rest.groups.gist(tag).into_iter().chain(self.rest.others_owe.take());
+        let worst = gists.reduce(|a, b| rule.policy.worse_gist(a, b));
+        worst.map_or_else(|| rule.policy.fresh(), |gist| rule.policy.of_gist(gist))
     }
 
     /// The state at `index`. A list is moved out: [`Shard::put`] moves it back.

@@ -32,7 +32,8 @@ pub(crate) struct Header {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Declared<'a> {
     pub(crate) name: &'a str,
-    pub(crate) also: &'a str,
+    /// The name of the limit that it is a quota of; empty if that is its own.
+    pub(crate) limit: &'a str,
     pub(crate) policy: Policy,
 }
 
@@ -75,16 +76,16 @@ impl Declared<'_> {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         put_text(self.name, &mut bytes);
-        put_text(self.also, &mut bytes);
+        put_text(self.limit, &mut bytes);
         put_policy(&self.policy, &mut bytes);
         bytes
     }
 
     pub(crate) fn read(content: &[u8]) -> Option<Declared<'_>> {
         let mut bytes = Bytes(content);
-        let (name, also) = (bytes.text()?, bytes.text()?);
+        let (name, limit) = (bytes.text()?, bytes.text()?);
         let policy = read_policy(&mut bytes)?;
-        bytes.is_empty().then_some(Declared { name, also, policy })
+        bytes.is_empty().then_some(Declared { name, limit, policy })
     }
 }
 

@@ -27,8 +27,9 @@ pub(crate) use self::states::{Entry, StatesWriter, read_states};
 pub struct NamedRule<'a> {
     /// The name. Each is given once.
     pub name: &'a str,
-    /// Another name by which it is known; empty for most.
-    pub also: &'a str,
+    /// The name of its limit, if it is a quota of a limit of another name; empty for most. Rules
+    /// of one limit share the states of their keys.
+    pub limit: &'a str,
     /// The rule.
     pub rule: &'a Rule,
 }
@@ -62,8 +63,8 @@ pub struct Restored {
 pub struct RestoredRule {
     /// The name under which it was exported.
     pub name: String,
-    /// Its other name; empty for most.
-    pub also: String,
+    /// The name of its limit, as it was exported; empty for most.
+    pub limit: String,
     /// The rule, under the policy that it had.
     pub rule: Rule,
 }

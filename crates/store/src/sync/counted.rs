@@ -68,6 +68,11 @@ impl AtomicUsize {
         self.0.fetch_add(more, order)
     }
 
+    pub(crate) fn fetch_or(&self, bits: usize, order: Ordering) -> usize {
+        wrote(self);
+        self.0.fetch_or(bits, order)
+    }
+
     pub(crate) fn fetch_sub(&self, less: usize, order: Ordering) -> usize {
         wrote(self);
         self.0.fetch_sub(less, order)
@@ -111,6 +116,10 @@ impl<T: ?Sized> Arc<T> {
         Weak(std::sync::Arc::downgrade(&this.0))
     }
 
+    pub(crate) fn as_ptr(this: &Arc<T>) -> *const T {
+        std::sync::Arc::as_ptr(&this.0)
+    }
+
     pub(crate) fn ptr_eq(this: &Arc<T>, other: &Arc<T>) -> bool {
         std::sync::Arc::ptr_eq(&this.0, &other.0)
     }
@@ -137,14 +146,18 @@ impl<T: ?Sized> Deref for Arc<T> {
     }
 }
 
-impl<T> FromIterator<T> for Arc<[T]> {
-    fn from_iter<I: IntoIterator<Item = T>>(all: I) -> Arc<[T]> {
-        Arc(all.into_iter().collect())
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Weak<T: ?Sized>(std::sync::Weak<T>);
+
+impl<T> Weak<T> {
+    pub(crate) fn new() -> Weak<T> {
+        Weak(std::sync::Weak::new())
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const T {
+        self.0.as_ptr()
+    }
+}
 
 impl<T: ?Sized> Weak<T> {
     pub(crate) fn upgrade(&self) -> Option<Arc<T>> {
@@ -155,10 +168,6 @@ impl<T: ?Sized> Weak<T> {
 
     pub(crate) fn strong_count(&self) -> usize {
         self.0.strong_count()
-    }
-
-    pub(crate) fn ptr_eq(&self, other: &Weak<T>) -> bool {
-        self.0.ptr_eq(&other.0)
     }
 }
 
