@@ -152,7 +152,7 @@ impl LogTold {
 
     fn decide(&mut self, policy: &Policy, now: Tick, cost: u32) -> (Decision, Option<Receipt>) {
         let verdict = self.judge(policy, now, cost);
-        if let (Verdict::Deny { .. }, Refused::Charge) = (verdict, policy.refused()) {
+        if let (Verdict::Deny { .. }, Refused::Charge, 1..) = (verdict, policy.refused(), cost) {
             // As core does: the newest stay. When it frees is after that.
             let sum = u64::from(self.used) + u64::from(cost);
             let kept = sum.min(policy.refusals_to().max(self.used.into()));

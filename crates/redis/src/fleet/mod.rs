@@ -212,6 +212,12 @@ impl Fleet {
     /// Where Redis does not answer, it is charged to this node's share, and to Redis when that is
     /// back; a rule without a share counts nothing then, and says why.
     pub async fn debit(&self, charge: SharedCharge<'_>) -> Result<FleetDebited, StoreError> {
+        if charge.cost == 0 {
+            return Ok(FleetDebited { receipts: FleetReceipts::default(), forgiven: 0 });
+        }
+        if charge.cost == 0 {
+            return Ok(FleetDebited { receipts: FleetReceipts::default(), forgiven: 0 });
+        }
         let part = Part::new(&charge);
         let run = self.inner.store.run_now();
         let done = self.inner.store.debit_by(part.wanted(), self.inner.store.deadline()).await;

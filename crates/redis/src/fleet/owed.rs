@@ -154,10 +154,8 @@ impl Owed {
     pub(super) fn repaid(&self, rule: &Rule, key: Key, cost: u32, now: Tick) {
         let left = self.owes(rule, key, now).saturating_sub(cost);
         self.clear(rule, key);
-        if 0 < left {
-            if self.store.debit(rule, key, now, left).is_ok() {
-                self.note_written();
-            }
+        if 0 < left && self.store.debit(rule, key, now, left).is_ok() {
+            self.note_written();
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A caller that is alone sends its request itself, at once. While a call is under way, requests
 //! queue for that server; one task makes one call of all that wait, and hands out the answers.
-//! Nothing waits on purpose, and under load calls grow by themselves. One count decides those alike.
+//! Nothing waits on purpose, and under load calls grow by themselves. One count decides all alike.
 
 mod eager;
 mod lane;

@@ -390,6 +390,9 @@ async fn without_redis_each_rule_does_what_it_says() {
     fleet.refund(mixed.receipts.take_cells(1, 1)).await.unwrap();
     assert_eq!(looks(&fleet, &[&local], &ada).await, [2]);
     fleet.refund(mixed.receipts).await.unwrap();
+    // Of each part, what time has paid meanwhile stays charged.
+    assert!(4 <= looks(&fleet, &[&local], &ada).await[0]);
+    assert!(fleet.reset(&local, &ada).await.is_err());
     assert_eq!(looks(&fleet, &[&local], &ada).await, [5]);
     // A look costs nothing here either.
     let look = ask(&[(&local, 0), (&open, 0)]).await;
