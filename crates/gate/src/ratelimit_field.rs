@@ -143,7 +143,9 @@ fn write_draft<'a>(
 
 /// Adds texts and a number.
 fn put(list: &mut String, texts: &[&str], number: u64) {
-    texts.iter().for_each(|text| list.push_str(text));
+    for text in texts {
+        list.push_str(text);
+    }
     list.push_str(itoa::Buffer::new().format(number));
 }
 

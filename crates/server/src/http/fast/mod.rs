@@ -2,8 +2,8 @@
 //!
 //! A reader may skip this folder: the general-purpose stack answers the same requests alike, which
 //! `server/tests/http.rs` proves. That stack keeps buffers for every connection and polls each
-//! request twice. Only decisions are answered here: with everything else, and with
-//! whatever is wrong, the connection is handed over with what has been read, for good.
+//! request twice. Only decisions are answered here: with everything else, and with whatever is
+//! wrong, the connection is handed over with what has been read, for good.
 
 mod head;
 mod rewound;
@@ -84,8 +84,8 @@ pub(super) async fn serve<S: Stream>(
     }
 }
 
-/// Waits for answers, and gives up if the connection ends meanwhile. Its slice of time goes to others
-/// as soon as it has to wait. What was read ahead comes with the answers.
+/// Waits for answers, and gives up if the connection ends meanwhile. Its slice of time goes to
+/// others as soon as it has to wait. What was read ahead comes with the answers.
 async fn unless_it_ends<S: Stream, T>(
     stream: &mut S,
     mut slice: Option<SemaphorePermit<'_>>,
