@@ -13,7 +13,7 @@ pub(crate) fn plain(page: &str) -> String {
             (Some(language), None) => fence = Some(language == "rust"),
             (Some(_), Some(_)) => fence = None,
             (None, Some(true)) => {}
-            (None, Some(false)) => out += &format!("    {line}\n"),
+            (None, Some(false)) => out.extend(["    ", line, "\n"]),
             (None, None) if line == "The same in Rust:" => {}
             (None, None) => out += &text(line),
         }
@@ -36,7 +36,7 @@ fn text(line: &str) -> String {
     for word in line.split(' ') {
         let width = word.chars().count();
         if 0 < column && WIDTH < column + 1 + width {
-            out += &format!("\n{hang}");
+            out.extend(["\n", hang]);
             column = hang.len();
         } else if 0 < column {
             out.push(' ');

@@ -115,13 +115,13 @@ impl Proofs {
     fn flags(self, authority: &str, certificate: &str, key: &str, token: &str) -> String {
         let mut flags = String::new();
         if self.has_tls {
-            flags += &format!("{authority} CA.PEM ");
+            let _ = write!(flags, "{authority} CA.PEM ");
         }
         if self.wants_certificate {
-            flags += &format!("{certificate} CLIENT.PEM {key} CLIENT-KEY.PEM ");
+            let _ = write!(flags, "{certificate} CLIENT.PEM {key} CLIENT-KEY.PEM ");
         }
         if self.wants_token {
-            flags += &format!("{token}TOKEN' ");
+            let _ = write!(flags, "{token}TOKEN' ");
         }
         flags
     }
