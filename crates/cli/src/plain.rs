@@ -53,11 +53,11 @@ fn without_links(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once('[') {
-        let link = after.split_once("](").and_then(|(text, after)| {
+        let found = after.split_once("](").and_then(|(text, after)| {
             let (_, after) = after.split_once(')')?;
             (!text.contains('[')).then_some((text, after))
         });
-        let (text, after) = link.unwrap_or(("[", after));
+        let (text, after) = found.unwrap_or(("[", after));
         out += before;
         out += text;
         rest = after;
