@@ -42,7 +42,8 @@ fn named(name: &str) -> Result<Topic> {
         _ => {
             let names = Kind::ALL.iter().map(|kind| kind.name());
             let names = names.chain(Lint::ALL.iter().map(|lint| lint.name()));
-            match did_you_mean(name, names) {
+            let begins = names.clone().find(|known| !name.is_empty() && known.starts_with(name));
+            match did_you_mean(name, names).or(begins) {
                 Some(near) => bail!("did you mean `{near}`?"),
                 None => bail!("`tidegate explain` lists all algorithms and warnings"),
             }

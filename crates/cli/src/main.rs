@@ -34,8 +34,8 @@ use crate::failure::Failure;
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// Exact rate limiting: a server with three doors, policies checked and tested, algorithms tried
-/// out in virtual time.
+/// Rate limits for APIs: a server for HTTP, Envoy and Redis clients, and commands that check, test
+/// and simulate policies.
 #[derive(Debug, Parser)]
 #[command(
     name = "tidegate",

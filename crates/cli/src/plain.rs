@@ -13,7 +13,7 @@ pub(crate) fn plain(page: &str) -> String {
             (Some(language), None) => fence = Some(language == "rust"),
             (Some(_), Some(_)) => fence = None,
             (None, Some(true)) => {}
-            (None, Some(false)) => out += &format!("    {line}\n"),
+            (None, Some(false)) => out.extend(["    ", line, "\n"]),
             (None, None) if line == "The same in Rust:" => {}
             (None, None) => out += &text(line),
         }
@@ -36,7 +36,7 @@ fn text(line: &str) -> String {
     for word in line.split(' ') {
         let width = word.chars().count();
         if 0 < column && WIDTH < column + 1 + width {
-            out += &format!("\n{hang}");
+            out.extend(["\n", hang]);
             column = hang.len();
         } else if 0 < column {
             out.push(' ');
@@ -53,11 +53,11 @@ fn without_links(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once('[') {
-        let link = after.split_once("](").and_then(|(text, after)| {
+        let found = after.split_once("](").and_then(|(text, after)| {
             let (_, after) = after.split_once(')')?;
             (!text.contains('[')).then_some((text, after))
         });
-        let (text, after) = link.unwrap_or(("[", after));
+        let (text, after) = found.unwrap_or(("[", after));
         out += before;
         out += text;
         rest = after;

@@ -55,7 +55,8 @@ pub(super) fn is_meant(path: &Path) -> bool {
     let files = policy_files(path).unwrap_or_default();
     let is_one = |path: &Path| {
         let is_small = fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() < BYTES_MAX);
-        let text = if is_small { fs::read_to_string(path).unwrap_or_default() } else { "".into() };
+        let read = || fs::read_to_string(path).unwrap_or_default();
+        let text = if is_small { read() } else { String::new() };
         let has = |start: &str| text.lines().any(|line| line.starts_with(start));
         has("domain:") && (has("descriptors:") || !has("rules:"))
     };

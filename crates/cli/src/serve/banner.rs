@@ -87,9 +87,12 @@ impl Ready {
         let (host, port) = (at.ip(), at.port());
         let tls = if self.proofs.has_tls { "--tls " } else { "" };
         let flags = self.proofs.flags("--cacert", "--cert", "--key", "-a '");
-        format!(
-            "  redis-cli -h {host} -p {port} {tls}{flags}TIDEGATE.CHECK PATH /search IP 192.0.2.1\n"
-        )
+        let command = if self.has_policy {
+            "TIDEGATE.CHECK PATH /search IP 192.0.2.1"
+        } else {
+            "CL.THROTTLE ada 15 30 60"
+        };
+        format!("  redis-cli -h {host} -p {port} {tls}{flags}{command}\n")
     }
 
     fn by_grpc(&self, at: SocketAddr) -> String {
@@ -115,13 +118,13 @@ impl Proofs {
     fn flags(self, authority: &str, certificate: &str, key: &str, token: &str) -> String {
         let mut flags = String::new();
         if self.has_tls {
-            flags += &format!("{authority} CA.PEM ");
+            let _ = write!(flags, "{authority} CA.PEM ");
         }
         if self.wants_certificate {
-            flags += &format!("{certificate} CLIENT.PEM {key} CLIENT-KEY.PEM ");
+            let _ = write!(flags, "{certificate} CLIENT.PEM {key} CLIENT-KEY.PEM ");
         }
         if self.wants_token {
-            flags += &format!("{token}TOKEN' ");
+            let _ = write!(flags, "{token}TOKEN' ");
         }
         flags
     }

@@ -87,8 +87,8 @@ fn simulated(
     }
     let id = variant.id();
     if !id.is_empty() {
-        let key = id.strip_prefix('=');
-        name += &key.map_or_else(|| format!(", tier {id}"), |key| format!(", for {key}"));
+        let (word, id) = id.strip_prefix('=').map_or(("tier", id), |key| ("for", key));
+        name.extend([", ", word, " ", id]);
     }
     Ok(Limit { name, written: variant.written().to_owned(), cost, comparisons: comparisons? })
 }

@@ -20,8 +20,8 @@ fn root() -> &'static Path {
 /// Starts what a container would, at ports of this test's own, and asks it whether it is well.
 #[track_caller]
 fn runs(args: &[String], swaps: &[(&str, String)]) {
-    let mut builder = Daemon::builder().unwrap();
-    let ports = [(); 3].map(|()| builder.port().unwrap());
+    let mut builder = Daemon::builder().expect("a folder");
+    let ports = [(); 3].map(|()| builder.port().expect("a free port"));
     let places = ["0.0.0.0:8080", "0.0.0.0:8081", "0.0.0.0:6380"];
     let mut args = args.join("\n");
     for (place, port) in places.into_iter().zip(ports) {
@@ -32,13 +32,15 @@ fn runs(args: &[String], swaps: &[(&str, String)]) {
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.args(args.lines());
-    let _daemon = builder.start(command, Ready::Answers(ports[0], "/readyz".to_owned())).unwrap();
+    let daemon = builder.start(command, Ready::Answers(ports[0], "/readyz".to_owned()));
+    let _daemon = daemon.expect("it starts");
     let json = r#"{"path":"/","ip":"192.0.2.1"}"#;
-    let answer = Http::post(ports[0], "/v1/check", json).unwrap();
+    let answer = Http::post(ports[0], "/v1/check", json).expect("an answer");
     assert!(answer.text().contains(r#""verdict":"allow""#), "{}", answer.text());
     for path in MANIFESTS.lines().filter_map(|line| line.split_once("path: ")) {
-        let path = path.1.split(',').next().unwrap();
-        assert_eq!(Http::get(ports[0], path).unwrap().status, 200, "{path}");
+        let path = path.1.split(',').next().unwrap_or_default();
+        let probed = Http::get(ports[0], path).expect("an answer");
+        assert_eq!(probed.status, 200, "{path}");
     }
 }
 

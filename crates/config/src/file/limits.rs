@@ -1,5 +1,7 @@
 //! `limit`, `burst`, `credits`: how much.
 
+use std::fmt::Write as _;
+
 use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Credits, Kind, Policy, Quota, Span as Time};
 
@@ -269,10 +271,10 @@ pub(super) fn written(limit: &Node, burst: Option<&Node>, measures: &Measures) -
         return text.into();
     }
     if let Some(burst) = burst {
-        text += &format!(", burst {}", typed(burst));
+        let _ = write!(text, ", burst {}", typed(burst));
     }
     if let Some(zone) = &measures.zone {
-        text += &format!(", {}", zone.name());
+        let _ = write!(text, ", {}", zone.name());
     }
     text.into()
 }

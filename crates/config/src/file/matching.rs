@@ -149,7 +149,7 @@ impl Reading<'_> {
         let upper = text.to_ascii_uppercase();
         let message = format!("{} is no method of HTTP", quoted(text));
         let problem = self.problems.lint(Lint::UnknownMethod, at, message);
-        match did_you_mean(&upper, METHODS.into_iter()) {
+        match did_you_mean(&upper, METHODS) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.help("write one such as `GET`, or allow it if your clients send it"),
         }

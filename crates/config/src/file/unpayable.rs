@@ -71,14 +71,19 @@ fn unpayable(rule: &Rule, cost: &Cost) -> Option<String> {
     let mut small = rule.variants().iter().filter(too_small);
     let first = small.next()?;
     let (most, name) = (first.most_at_once(), &rule.name);
-    let peak = first.policies().iter().find(|it| it.most_at_once() == most && 0 < it.part().len());
+    let peak =
+        first.policies().iter().find(|it| it.most_at_once() == most && !it.part().is_empty());
     let name = peak.map_or_else(|| name.to_string(), |it| format!("{name}-{}", it.part()));
     let mut message =
         format!("`{name}` never lets pass what costs {cells}: at most {most} at once");
     match first.id().strip_prefix('=') {
-        Some(key) => message += &format!(" for `{}`", crate::problem::shortened(key)),
+        Some(key) => {
+            let _ = write!(message, " for `{}`", crate::problem::shortened(key));
+        }
         None if first.id().is_empty() => {}
-        None => message += &format!(" for tier `{}`", first.id()),
+        None => {
+            let _ = write!(message, " for tier `{}`", first.id());
+        }
     }
     let others = small.count();
     if 0 < others {
