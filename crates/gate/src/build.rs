@@ -157,12 +157,14 @@ impl GateBuilder {
         let rules = (rules, adapt.factor());
         let home = Arc::new(Home { store, clock, secret: builder.secret });
         let first = Generation::new(rules, (None, &limits), &home, now);
-        let (first, taken_over) = first.map_err(OpenError::Store)?;
+        let (first, taken_over, prepared) = first.map_err(OpenError::Store)?;
+        drop(prepared.commit());
         restored.claimed(taken_over.went_on.iter().map(|name| &**name));
-        let (reloading, saving) = (Mutex::new(()), Mutex::new(()));
+        let (reloading, turning, saving) = (Mutex::new(()), Mutex::new(()), Mutex::new(()));
         let current = ArcSwap::from_pointee(Leases::new(&Arc::new(first)));
         let plain = Book::default();
-        let inner = Inner { current, home, plain, adapt, reloading, saving, restored, began_with };
+        let inner =
+            Inner { current, home, plain, adapt, reloading, turning, saving, restored, began_with };
         let gate = Gate(Arc::new(inner));
         if let Some(every) = builder.beat.0 {
             let follower = Follower(Arc::downgrade(&gate.0));

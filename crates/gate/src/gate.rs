@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
-use tidegate_config::{Facts, Request, Rules};
+use tidegate_config::{Request, Rules};
 use tidegate_core::Tick;
 use tidegate_store::{Clock, Store, Verb, Work, at_once};
 
 use crate::admission::Admission;
-use crate::apart::{Lease, Leases};
+use crate::apart::Leases;
 use crate::build::{GateBuilder, OpenError};
 use crate::counts::RuleCounts;
 use crate::generation::Generation;
-use crate::judge::How;
+use crate::judge::{How, Outcome};
 use crate::load::Adapt;
 use crate::plain::Book;
 use crate::restored::RestoredLimits;
@@ -33,6 +33,8 @@ pub(crate) struct Inner {
     pub(crate) adapt: Adapt,
     /// Held while a policy is put in force: one after the other.
     pub(crate) reloading: std::sync::Mutex<()>,
+    /// Held while limits turn into those of another policy.
+    pub(crate) turning: std::sync::Mutex<()>,
     /// Held while a snapshot is saved.
     pub(crate) saving: std::sync::Mutex<()>,
     /// Limits of the snapshot that it began with, which nobody has asked for yet.
@@ -118,16 +120,16 @@ impl Gate {
     /// [`Request::patience`]: tidegate_config::Request::patience
     pub fn admit(&self, request: &dyn Request) -> Admit {
         self.advance();
-        let current = self.0.current.load();
-        let generation = current.mine();
-        let facts = generation.rules.facts(request, self.0.clock.now());
-        let how = how(generation, request);
         if self.0.store.answers_at_once() {
-            return Admit(match decide_at_once(generation, &facts, how, Patience::Usual) {
+            return Admit(match self.decide_at_once(request, Patience::Usual) {
                 Ok(admission) => Admitting::Decided(admission),
                 Err(turning) => Admitting::Turning(turning),
             });
         }
+        let current = self.0.current.load();
+        let generation = current.mine();
+        let facts = generation.rules.facts(request, self.0.clock.now());
+        let how = how(generation, request);
         // All that is needed of the request is taken here.
         let mut admission = Admission::found(generation, &facts);
         let asking = generation.asking(&facts, admission.route_cost, Patience::Usual);
@@ -171,14 +173,42 @@ impl Gate {
             "await `admit` where states are not kept in this process"
         );
         self.advance();
-        let current = self.0.current.load();
-        let generation = current.mine();
-        let facts = generation.rules.facts(request, self.0.clock.now());
-        let how = how(generation, request);
-        match decide_at_once(generation, &facts, how, Patience::None) {
+        match self.decide_at_once(request, Patience::None) {
             Ok(admission) => *admission,
             Err(turning) => *turning.given_up(),
         }
+    }
+
+    /// Decides by a store that answers at once. What passes may have to wait for a turn.
+    fn decide_at_once(
+        &self,
+        request: &dyn Request,
+        patience: Patience,
+    ) -> Result<Box<Admission>, Box<Turning>> {
+        loop {
+            let current = self.0.current.load();
+            let generation = current.mine();
+            let facts = generation.rules.facts(request, self.0.clock.now());
+            let mut admission = Admission::found(generation, &facts);
+            if at_once(admission.judge(how(generation, request))) == Outcome::Changed {
+                // Another policy comes into force just now: it judges the request from the start.
+                self.wait_for_turn();
+                continue;
+            }
+            if generation.shares.is_empty() || !admission.verdict.passes() {
+                return Ok(admission);
+            }
+            return match generation.begin(&facts, admission.route_cost, patience) {
+                Some(begun) => admission.begun(begun),
+                None => Ok(admission),
+            };
+        }
+    }
+
+    /// Waits while limits turn into those of another policy.
+    #[cold]
+    pub(crate) fn wait_for_turn(&self) {
+        drop(self.0.turning.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     }
 
     /// Puts other rules in force, or changes nothing. What was consumed is kept under rules of the
@@ -235,13 +265,18 @@ impl Gate {
         // A policy that is in force matters more than one that was.
         let next =
             next().or_else(|why| if self.0.restored.make_room() { next() } else { Err(why) });
-        let (next, taken_over) = next.map_err(OpenError::Store)?;
+        let (next, taken_over, prepared) = next.map_err(OpenError::Store)?;
         let next = Arc::new(next);
+        let in_force = Arc::new(Leases::new(&next));
         // Before that: a snapshot finds them here or there.
         self.0.restored.wait(before.left_behind(&taken_over), now);
         *is_over = true;
-        self.0.current.store(Arc::new(Leases::new(&next)));
-        drop(is_over);
+        // All that takes time has been done: this takes microseconds, and requests that find one
+        // of their limits changed wait for it.
+        let turning = self.0.turning.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        drop(prepared.commit());
+        self.0.current.store(in_force);
+        drop((turning, is_over));
         next.take_over_shares(&before);
         // After that: a snapshot finds them here or there.
         self.0.restored.claimed(taken_over.went_on.iter().map(|name| &**name));
@@ -286,24 +321,6 @@ impl Gate {
             Some(store) => store.len(),
             None => self.0.store.stats().memory.keys,
         }
-    }
-}
-
-/// Decides by a store that answers at once. What passes may have to wait for a turn.
-fn decide_at_once(
-    generation: &Arc<Lease>,
-    facts: &Facts<'_, '_>,
-    how: How,
-    patience: Patience,
-) -> Result<Box<Admission>, Box<Turning>> {
-    let mut admission = Admission::found(generation, facts);
-    at_once(admission.judge(how));
-    if generation.shares.is_empty() || !admission.verdict.passes() {
-        return Ok(admission);
-    }
-    match generation.begin(facts, admission.route_cost, patience) {
-        Some(begun) => admission.begun(begun),
-        None => Ok(admission),
     }
 }
 

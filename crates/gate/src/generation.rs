@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use tidegate_config::{Rule, Rules, Timed, Variant};
 use tidegate_core::adapt::Share;
 use tidegate_core::{Kind, Span, Tick, WithoutStore};
-use tidegate_store::{RestoredRule, Store, StoreFailure, StoreLimit, WantedLimit};
+use tidegate_store::{PreparedLimits, RestoredRule, Store, StoreFailure, StoreLimit, WantedLimit};
 
 use crate::admission::Judged;
 use crate::counts::Counts;
@@ -98,22 +98,24 @@ impl Generation {
     /// Puts `rules` in force after `before`, whose consumption is kept, and that of limits which
     /// were restored and have not been in force yet, or have not been for a while. Rules that give
     /// way are left `factor`.
-    pub(crate) fn new(
+    pub(crate) fn new<'h>(
         (rules, factor): (Arc<Rules>, Share),
         (before, restored): (Option<&Generation>, &[RestoredRule]),
-        home: &Arc<Home>,
+        home: &'h Arc<Home>,
         now: Tick,
-    ) -> Result<(Generation, TakenOver), StoreFailure> {
+    ) -> Result<(Generation, TakenOver, PreparedLimits<'h>), StoreFailure> {
         let kept = KeptLimits::new(before, restored, home.secret.as_ref());
         let counted = before.map(Generation::counts_by_name).unwrap_or_default();
         let over = Over::default();
-        let (limits, taken_over) = limits((&rules, factor), &kept, &*home.store, (now, &over))?;
+        let (limits, taken_over, prepared) =
+            limits((&rules, factor), &kept, &*home.store, (now, &over))?;
         let counts = rules.rules().iter();
         let counts = counts.map(|rule| counted.get(rule.name()).cloned().unwrap_or_default());
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
-        let (home, counts) = (Arc::clone(home), counts.collect());
-        let holds_back = holds_back(&rules);
-        Ok((Generation { home, rules, shares, holds_back, limits, counts, over }, taken_over))
+        let (counts, holds_back) = (counts.collect(), holds_back(&rules));
+        let home = Arc::clone(home);
+        let made = Generation { home, rules, shares, holds_back, limits, counts, over };
+        Ok((made, taken_over, prepared))
     }
 
     /// Puts what its shares say in force after `before`.
@@ -298,16 +300,16 @@ fn holds_back(rules: &Rules) -> bool {
 }
 
 /// Every limit of the rules, by rule and variant. The store has all of them, or all stays as it is.
-fn limits(
+fn limits<'s>(
     (rules, factor): (&Rules, Share),
     kept: &KeptLimits<'_>,
-    store: &dyn Store,
+    store: &'s dyn Store,
     (now, over): (Tick, &Over),
-) -> Result<(Vec<Vec<Limits>>, TakenOver), StoreFailure> {
+) -> Result<(Vec<Vec<Limits>>, TakenOver, PreparedLimits<'s>), StoreFailure> {
     let mut taken_over = TakenOver::default();
     let wanted = wanted(rules, factor, kept, now, &mut taken_over);
-    let made = store.put(&wanted, now)?;
-    let mut made = wanted.into_iter().zip(made);
+    let prepared = store.prepare(&wanted, now)?;
+    let mut made = wanted.into_iter().zip(prepared.limits().to_vec());
     let mut limits_of = |rule: &Rule, variant: &Variant| -> Limits {
         let made = variant.policies().iter().zip(&mut made);
         let share = rule.share(factor);
@@ -316,7 +318,7 @@ fn limits(
     let limits_of_rule = |rule: &Rule| -> Vec<Limits> {
         rule.variants().iter().map(|variant| limits_of(rule, variant)).collect()
     };
-    Ok((rules.rules().iter().map(limits_of_rule).collect(), taken_over))
+    Ok((rules.rules().iter().map(limits_of_rule).collect(), taken_over, prepared))
 }
 
 /// What the rules want of the store, rule by rule and variant by variant.

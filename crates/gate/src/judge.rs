@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use tidegate_config::{Asks, Facts, KeySource, Part, Rules, Who};
 use tidegate_core::{Decision, Span, Tick, Verdict};
 use tidegate_store::{
-    By, Charged, Judgment, KeyTooLong, Later, LimitCharge, Place, StoreKey, StoreLimit, Verb,
+    AtOnce, By, Charged, Judgment, KeyTooLong, Later, LimitCharge, Place, StoreKey, StoreLimit,
+    Verb,
 };
 
 use crate::admission::{Admission, Each, Judged, Reason};
@@ -23,6 +24,14 @@ pub(crate) struct How {
     pub(crate) verb: Verb,
     /// How long its caller waits for a slot, if one of the limits hands out slots.
     pub(crate) patience: Option<Span>,
+}
+
+/// What came of judging a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Outcome {
+    Judged,
+    /// One of its limits has become that of another policy: nothing has happened.
+    Changed,
 }
 
 /// What a request is judged by, as it is found.
@@ -86,31 +95,35 @@ impl Admission {
     }
 
     /// Asks the store, and notes what it says.
-    pub(crate) async fn judge(&mut self, how: How) {
+    pub(crate) async fn judge(&mut self, how: How) -> Outcome {
         if let Some(patience) = how.patience {
             // A place that is taken in vain may be lost to everybody: so this looks first.
-            self.ask(Verb::Peek).await;
+            if self.ask(Verb::Peek).await == Outcome::Changed {
+                return Outcome::Changed;
+            }
             if self.delay().is_some_and(|by| patience < by) {
                 self.too_late(patience);
                 self.count();
-                return;
+                return Outcome::Judged;
             }
         }
-        self.ask(how.verb).await;
-        if how.verb == Verb::Decide {
+        let outcome = self.ask(how.verb).await;
+        if how.verb == Verb::Decide && outcome == Outcome::Judged {
             self.count();
         }
+        outcome
     }
 
-    async fn ask(&mut self, verb: Verb) {
+    async fn ask(&mut self, verb: Verb) -> Outcome {
         if self.each.is_empty() {
-            return;
+            return Outcome::Judged;
         }
         let home = &self.generation.home;
         let at_once = home.store.answers_at_once();
         let now = home.judges_at(self.now);
         let is_judged = self.each.first().is_some_and(|first| !first.is_shadow);
-        let (verdict, by) = judge(&self.generation, &mut self.each, verb, now).await;
+        let judged = judge(&self.generation, &mut self.each, verb, now).await;
+        let Some((verdict, by)) = judged else { return Outcome::Changed };
         if !at_once {
             // What is said of times is counted from when it was asked, and what is held back until
             // a slot must not start before it.
@@ -120,6 +133,7 @@ impl Admission {
         if is_judged {
             self.conclude(verdict);
         }
+        Outcome::Judged
     }
 }
 
@@ -188,18 +202,19 @@ fn word(number: usize) -> u32 {
 }
 
 /// Judges the limits that are enforced together, all or nothing, and then each rule in shadow by
-/// itself. Those that are enforced come first.
+/// itself. Those that are enforced come first. Nothing happens, and there is no answer, if one of
+/// those has become a limit of another policy.
 pub(crate) async fn judge(
     generation: &Generation,
     each: &mut [Judged],
     verb: Verb,
     now: Tick,
-) -> (Verdict, By) {
+) -> Option<(Verdict, By)> {
     let enforced = each.iter().position(|it| it.is_shadow).unwrap_or(each.len());
     let (enforced, shadow) = each.split_at_mut(enforced);
     let (mut verdict, mut by) = (Verdict::Allow, By::Store);
     if !enforced.is_empty() {
-        (verdict, by) = judge_together(generation, enforced, verb, now).await;
+        (verdict, by) = judge_together(generation, enforced, verb, now).await?;
     }
     if !shadow.is_empty() {
         // A request that is refused is charged to nothing, not even in shadow.
@@ -209,7 +224,7 @@ pub(crate) async fn judge(
             take_down(limits, judgment, verb);
         }
     }
-    (verdict, by)
+    Some((verdict, by))
 }
 
 /// Judges limits together. A store that answers at once writes where the answers stay.
@@ -218,7 +233,7 @@ async fn judge_together(
     limits: &mut [Judged],
     verb: Verb,
     now: Tick,
-) -> (Verdict, By) {
+) -> Option<(Verdict, By)> {
     let store = &generation.home.store;
     let asked = {
         let presents = presents(generation, limits, now);
@@ -236,21 +251,22 @@ async fn judge_together(
             }
         });
         match said {
-            Some(verdict) => Ok(verdict),
-            None => Err(store.judge(&charges, verb, now)),
+            AtOnce::Judged(verdict) => Ok(verdict),
+            AtOnce::Changed => return None,
+            AtOnce::Later => Err(store.judge(&charges, verb, now)),
         }
     };
     match asked {
         Ok(verdict) => {
             let is_charged = verb == Verb::Decide && verdict.passes();
             limits.iter_mut().for_each(|judged| judged.is_charged = is_charged);
-            (verdict, By::Store)
+            Some((verdict, By::Store))
         }
         Err(asked) => {
             let judgment = asked.await;
             let said = (judgment.verdict, judgment.by);
             take_down(limits, judgment, verb);
-            said
+            Some(said)
         }
     }
 }

@@ -32,15 +32,17 @@ pub use crate::limiter::{
     Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, ToPolicy,
     UnknownRule,
 };
-pub use crate::memory::{Charge, MemoryStats, MemoryStore, Rule, TooManyRules, Wanted};
+pub use crate::memory::{
+    Charge, MemoryStats, MemoryStore, PreparedRules, Rule, TooManyRules, Wanted,
+};
 pub use crate::shaper::{AcquireSlot, NoSlot, Shaper, ShaperBuilder, Slot};
 pub use crate::snapshot::{Exported, NamedRule, Restored, RestoredRule, SnapshotError};
 pub use crate::stats::{
     DecisionCounts, ErrorCounts, Health, NodeHealth, RemoteStats, RoundTrips, StoreStats,
 };
 pub use crate::store::{
-    Charged, FollowsNodes, HearsFactor, Judgment, KeyForm, Left, LimitCharge, MemoryCharge,
-    OtherCharge, OtherLimit, Place, Standing, Store, StoreFailure, StoreKey, StoreLimit, Verb,
-    WantedLimit,
+    AtOnce, Charged, FollowsNodes, HearsFactor, Judgment, KeyForm, Left, LimitCharge, MemoryCharge,
+    OtherCharge, OtherLimit, Place, PreparedLimits, Standing, Store, StoreFailure, StoreKey,
+    StoreLimit, Verb, WantedLimit,
 };
 pub use crate::text_key::{KeyPart, KeyText, TextKey};

@@ -50,9 +50,19 @@ pub trait Store: fmt::Debug + Send + Sync {
         clock.now()
     }
 
-    /// Makes all limits that are wanted, in their order. There is room for all of them, or nothing
-    /// has happened.
-    fn put(&self, wanted: &[WantedLimit<'_>], now: Tick) -> Result<Vec<StoreLimit>, StoreFailure>;
+    /// Prepares all limits that are wanted, in their order. There is room for all of them, or
+    /// nothing has happened. Until they are committed, limits that were something before go on as
+    /// that.
+    fn prepare(
+        &self,
+        wanted: &[WantedLimit<'_>],
+        now: Tick,
+    ) -> Result<PreparedLimits<'_>, StoreFailure>;
+
+    /// Makes all limits that are wanted, in their order, or none.
+    fn put(&self, wanted: &[WantedLimit<'_>], now: Tick) -> Result<Vec<StoreLimit>, StoreFailure> {
+        self.prepare(wanted, now).map(PreparedLimits::commit)
+    }
 
     /// Judges one request by several limits: with [`Verb::Decide`] all are charged, or none.
     ///
@@ -67,8 +77,8 @@ pub trait Store: fmt::Debug + Send + Sync {
         _verb: Verb,
         _now: Tick,
         _each: &mut dyn FnMut(Decision, Charged),
-    ) -> Option<Verdict> {
-        None
+    ) -> AtOnce {
+        AtOnce::Later
     }
 
     /// Judges several requests, each by itself, in their order. Elsewhere they are asked together.
@@ -251,6 +261,24 @@ pub enum Verb {
     Peek,
 }
 
+/// Limits that a store has room for, and that are about to be what is wanted.
+pub struct PreparedLimits<'s> {
+    limits: Vec<StoreLimit>,
+    commit: Box<dyn FnOnce() + 's>,
+}
+
+/// Whether a store has judged a request at once.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AtOnce {
+    /// It has, with this verdict.
+    Judged(Verdict),
+    /// One of the limits has become another one, as at a reload: nothing has happened. The request
+    /// is to be judged by the limits that are in force now.
+    Changed,
+    /// It has to be [asked](Store::judge), and waited for.
+    Later,
+}
+
 /// What a store says of a request.
 #[derive(Debug)]
 pub struct Judgment {
@@ -311,6 +339,30 @@ pub struct Left {
 /// Why a store cannot do what is wanted of it.
 #[derive(Clone, Debug)]
 pub struct StoreFailure(Box<str>);
+
+impl<'s> PreparedLimits<'s> {
+    /// Limits, and how they come into force: all of them within microseconds.
+    pub fn new(limits: Vec<StoreLimit>, commit: impl FnOnce() + 's) -> PreparedLimits<'s> {
+        PreparedLimits { limits, commit: Box::new(commit) }
+    }
+
+    /// The limits. They are to be asked once this is committed.
+    pub fn limits(&self) -> &[StoreLimit] {
+        &self.limits
+    }
+
+    /// Has all limits turn into what is wanted.
+    pub fn commit(self) -> Vec<StoreLimit> {
+        (self.commit)();
+        self.limits
+    }
+}
+
+impl fmt::Debug for PreparedLimits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PreparedLimits").field("limits", &self.limits.len()).finish_non_exhaustive()
+    }
+}
 
 impl Judgment {
     /// The answer to a request that is not even asked about: it never passes.

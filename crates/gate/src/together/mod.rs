@@ -5,9 +5,11 @@
 
 mod share;
 
+use std::sync::Arc;
+
 use tidegate_config::{Facts, Plan, Request};
 use tidegate_core::Verdict;
-use tidegate_store::Verb;
+use tidegate_store::{By, Later, Verb, at_once};
 
 use self::share::Shares;
 use crate::admission::{Admission, Judged};
@@ -39,22 +41,37 @@ impl Gate {
     /// than [`Rules::LIMITS_MAX`](tidegate_config::Rules::LIMITS_MAX) limits together never pass.
     pub fn admit_together(&self, requests: &[&dyn Request]) -> AdmitTogether {
         self.advance();
-        let current = self.0.current.load();
-        let generation = current.mine();
-        let now = self.now();
-        let facts = requests.iter().map(|request| generation.rules.facts(*request, now));
-        let facts: Vec<Facts<'_, '_>> = facts.collect();
-        let plans: Vec<Plan<'_>> = facts.iter().map(|facts| generation.rules.plan(facts)).collect();
-        let home = &self.0.home;
-        let (shares, once) = Shares::new(generation, &plans, now, |parts| home.key(parts));
-        let limits = once.iter().flat_map(|one| unsaid(generation, one.planned, &one.key));
-        let mut each: Vec<Judged> = limits.collect();
-        let generation = std::sync::Arc::clone(generation);
-        AdmitTogether(home.later(async move {
+        loop {
+            let current = self.0.current.load();
+            let generation = current.mine();
+            let now = self.now();
+            let facts = requests.iter().map(|request| generation.rules.facts(*request, now));
+            let facts: Vec<Facts<'_, '_>> = facts.collect();
+            let plans = facts.iter().map(|facts| generation.rules.plan(facts));
+            let plans: Vec<Plan<'_>> = plans.collect();
+            let home = &self.0.home;
+            let (shares, once) = Shares::new(generation, &plans, now, |parts| home.key(parts));
+            let limits = once.iter().flat_map(|one| unsaid(generation, one.planned, &one.key));
+            let mut each: Vec<Judged> = limits.collect();
             let verb = if shares.pass_so_far() { Verb::Decide } else { Verb::Peek };
-            let now = generation.home.judges_at(now);
-            let (_, by) = judge(&generation, &mut each, verb, now).await;
-            shares.hand_out(by, each.into_iter())
-        }))
+            if home.store.answers_at_once() {
+                match at_once(judge(generation, &mut each, verb, now)) {
+                    Some((_, by)) => {
+                        let together = shares.hand_out(by, each.into_iter());
+                        return AdmitTogether(Later::Ready(together));
+                    }
+                    // Another policy comes into force just now: it judges from the start.
+                    None => self.wait_for_turn(),
+                }
+            } else {
+                let generation = Arc::clone(generation);
+                return AdmitTogether(Later::pending(async move {
+                    let now = generation.home.now();
+                    let judged = judge(&generation, &mut each, verb, now).await;
+                    let by = judged.map_or(By::Store, |(_, by)| by);
+                    shares.hand_out(by, each.into_iter())
+                }));
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests to a fleet: by Redis where it answers, and as each rule says where it does not.
 
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
@@ -49,7 +49,7 @@ impl Fleet {
         if let Some(verdict) = verdict_unasked(charges) {
             return FleetDecided::unasked(verdict);
         }
-        let parts: Parts<'_> = charges.iter().map(Part::new).collect();
+        let parts = self.parts(charges);
         let store = &self.inner.store;
         let deadline = store.deadline();
         let repaid = self.repay(&parts, deadline).await;
@@ -69,7 +69,7 @@ impl Fleet {
         if let Some(verdict) = verdict_unasked(charges) {
             return FleetDecided::unasked(verdict);
         }
-        let parts: Parts<'_> = charges.iter().map(Part::new).collect();
+        let parts = self.parts(charges);
         let run = self.inner.store.run_now();
         match self.inner.store.peek_all(&wanted(&parts)).await {
             Ok(judged) => self.by_store(&parts, run, judged),
@@ -83,7 +83,7 @@ impl Fleet {
     pub async fn decide_separately(&self, charges: &[SharedCharge<'_>]) -> Vec<FleetDecided> {
         let mut decided = Vec::with_capacity(charges.len());
         for charges in charges.chunks(RedisStore::BATCH_MAX) {
-            let parts: Parts<'_> = charges.iter().map(Part::new).collect();
+            let parts = self.parts(charges);
             let store = &self.inner.store;
             let deadline = store.deadline();
             if let Err(error) = self.repay(&parts, deadline).await {
@@ -104,6 +104,12 @@ impl Fleet {
             }
         }
         decided
+    }
+
+    /// The limits of a request as they are now: all of them before a turn, or all after it.
+    fn parts<'a>(&self, charges: &[SharedCharge<'a>]) -> Parts<'a> {
+        let _turned = self.inner.turning.read().unwrap_or_else(PoisonError::into_inner);
+        charges.iter().map(Part::new).collect()
     }
 
     /// `run` is one of before it was asked.

@@ -18,8 +18,8 @@ mod seam;
 mod stats;
 mod without;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
 use tidegate_core::{Debited, Policy, Tick, WithoutStore};
 use tidegate_store::{Clock as _, DecisionCounts, MemoryStore, SystemClock};
@@ -85,6 +85,8 @@ struct Inner {
     returns: Returns,
     clock: SystemClock,
     counts: Counts,
+    /// Held while rules turn into others; a request that is under way waits for that.
+    turning: RwLock<()>,
     /// How many rules there have been.
     rules: AtomicU64,
     /// How many nodes are known to share the quota.
@@ -130,7 +132,9 @@ impl Fleet {
             (SystemClock::new(), Counts::default(), Repaying::default());
         let (owed, rules) = (Owed::new(local.keys_max()), AtomicU64::new(0));
         let (nodes, returns) = (AtomicU32::new(1), Returns::default());
-        let inner = Inner { store, local, owed, repaying, returns, clock, counts, rules, nodes };
+        let turning = RwLock::default();
+        let inner =
+            Inner { store, local, owed, repaying, returns, clock, counts, turning, rules, nodes };
         Fleet { inner: Arc::new(inner) }
     }
 

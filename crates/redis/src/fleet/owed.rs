@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use tidegate_core::{Applied, Overdraft, Policy, Receipt, Refused, Span, Tick};
-use tidegate_store::{Key, MemoryStore, Rule, TooManyRules, Wanted};
+use tidegate_store::{Key, MemoryStore, PreparedRules, Rule, TooManyRules, Wanted};
 
 use super::judge::Part;
 
@@ -52,18 +52,16 @@ impl Owed {
         self.store.rule_of(Applied { policy: remembering(policy), whole: remembering(whole) })
     }
 
-    pub(super) fn put(&self, wanted: &[Wanted<'_>], now: Tick) -> Result<Vec<Rule>, TooManyRules> {
-        let wanted: Vec<Wanted<'_>> = wanted
-            .iter()
-            .map(|it| Wanted {
-                policy: remembering(it.policy),
-                whole: remembering(it.whole),
-                ..*it
-            })
-            .collect();
-        let rules = self.store.put(&wanted, now);
-        self.note_written();
-        rules
+    pub(super) fn prepare(
+        &self,
+        wanted: &[Wanted<'_>],
+        now: Tick,
+    ) -> Result<PreparedRules<'_>, TooManyRules> {
+        let mut wanted = wanted.to_vec();
+        for it in &mut wanted {
+            (it.policy, it.whole) = (remembering(it.policy), remembering(it.whole));
+        }
+        self.store.prepare(&wanted, now)
     }
 
     /// Whether no key owes anything. Some may have paid since: until that is noticed, it says no.
@@ -105,7 +103,7 @@ impl Owed {
         is_full
     }
 
-    fn note_written(&self) {
+    pub(super) fn note_written(&self) {
         self.written.fetch_add(1, Release);
     }
 

@@ -1,11 +1,11 @@
 //! Many rules at once: all of them are as wanted, or nothing has happened.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use tidegate_core::{Applied, Kind, Policy, WithoutStore};
-use tidegate_store::{Rule, Wanted};
+use tidegate_store::{PreparedRules, Rule, Wanted};
 
 use super::Fleet;
 use super::rule::{FleetChangeError, Now, Present, SharedRule, share};
@@ -37,6 +37,15 @@ impl Fleet {
     /// All rules that are wanted, in their order. If there is no room for all of them, or one is
     /// impossible, nothing has happened. Every node has to be told, as of a [`Fleet::change`].
     pub fn put(&self, wanted: &[WantedRule<'_>]) -> Result<Vec<SharedRule>, FleetChangeError> {
+        self.prepare(wanted).map(PreparedShared::commit)
+    }
+
+    /// Prepares what [`Fleet::put`] does. Until it is committed, rules that were something before
+    /// go on as that; then all of them turn at once.
+    pub(super) fn prepare(
+        &self,
+        wanted: &[WantedRule<'_>],
+    ) -> Result<PreparedShared<'_>, FleetChangeError> {
         let now = Now { here: self.now(), in_redis: self.server_now() };
         let shares: Result<Vec<Policy>, _> =
             wanted.iter().map(|it| share(&it.policy, self.among_all(it.without))).collect();
@@ -58,14 +67,17 @@ impl Fleet {
             owed.push(Wanted { policy, whole, before, limit: index, others: &[] });
         }
         // There is room for what is owed wherever there is for what is counted.
-        let local = self.inner.local.put(&local, now.here).map_err(FleetChangeError::TooMany)?;
-        let owed = self.inner.owed.put(&owed, now.here).map_err(FleetChangeError::TooMany)?;
-        let made = local.into_iter().map(Arc::new).zip(owed.into_iter().map(Arc::new));
-        let put = wanted.iter().zip(made).map(|(wanted, (local, owed))| {
+        let local = self.inner.local.prepare(&local, now.here);
+        let local = local.map_err(FleetChangeError::TooMany)?;
+        let owed = self.inner.owed.prepare(&owed, now.here).map_err(FleetChangeError::TooMany)?;
+        let made = local.rules().iter().zip(owed.rules());
+        let shared = wanted.iter().zip(made).map(|(wanted, (local, owed))| {
+            let (local, owed) = (Arc::new(local.clone()), Arc::new(owed.clone()));
             let rule = self.rule_in_redis(wanted, now);
             self.shared(wanted, Present { rule, local, owed })
         });
-        Ok(put.collect())
+        let (rules, turns) = shared.unzip();
+        Ok(PreparedShared { fleet: self, local, owed, rules, turns })
     }
 
     fn rule_in_redis(&self, wanted: &WantedRule<'_>, now: Now) -> FleetRule {
@@ -83,17 +95,44 @@ impl Fleet {
     }
 
     /// Its name, and what it does without Redis, belong to a rule: otherwise it is another one.
-    fn shared(&self, wanted: &WantedRule<'_>, present: Present) -> SharedRule {
+    /// What it is by now it becomes at its turn.
+    fn shared(&self, wanted: &WantedRule<'_>, present: Present) -> (SharedRule, Option<Present>) {
         let Some(before) = wanted.before else {
             let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
-            return SharedRule::of(present, number, wanted.without);
+            return (SharedRule::of(present, number, wanted.without), None);
         };
-        before.set(present);
         let name = name_in_redis(wanted);
-        if before.without() == wanted.without && before.name() == name {
-            return before.clone();
+        let is_it = before.without() == wanted.without && before.name() == name;
+        let rule = if is_it { before.clone() } else { before.also(name, wanted.without) };
+        (rule, Some(present))
+    }
+}
+
+/// Rules that there is room for, and that are about to be what is wanted.
+pub(super) struct PreparedShared<'f> {
+    fleet: &'f Fleet,
+    local: PreparedRules<'f>,
+    owed: PreparedRules<'f>,
+    rules: Vec<SharedRule>,
+    turns: Vec<Option<Present>>,
+}
+
+impl PreparedShared<'_> {
+    pub(super) fn rules(&self) -> &[SharedRule] {
+        &self.rules
+    }
+
+    /// Has all rules turn into what is wanted. A request finds all of them as they were, or all as
+    /// they are.
+    pub(super) fn commit(self) -> Vec<SharedRule> {
+        let PreparedShared { fleet, local, owed, rules, turns } = self;
+        let _turning = fleet.inner.turning.write().unwrap_or_else(PoisonError::into_inner);
+        drop((local.commit(), owed.commit()));
+        fleet.inner.owed.note_written();
+        for (rule, turn) in rules.iter().zip(turns) {
+            turn.into_iter().for_each(|present| rule.set(present));
         }
-        before.also(name, wanted.without)
+        rules
     }
 }
 

@@ -9,8 +9,8 @@ use tidegate_core::adapt::Share;
 use tidegate_core::{Decision, Span, Tick};
 use tidegate_store::{
     Charged, Clock, FollowsNodes, Health, HearsFactor, Judgment, KeyForm, Later, LimitCharge,
-    OtherLimit, Place, Standing, Store, StoreFailure, StoreKey, StoreLimit, StoreStats, TextKey,
-    Verb, WantedLimit, all,
+    OtherLimit, Place, PreparedLimits, Standing, Store, StoreFailure, StoreKey, StoreLimit,
+    StoreStats, TextKey, Verb, WantedLimit, all,
 };
 
 use super::charged::FleetCharged;
@@ -36,7 +36,11 @@ impl Store for Fleet {
         self.server_now()
     }
 
-    fn put(&self, wanted: &[WantedLimit<'_>], _now: Tick) -> Result<Vec<StoreLimit>, StoreFailure> {
+    fn prepare(
+        &self,
+        wanted: &[WantedLimit<'_>],
+        _now: Tick,
+    ) -> Result<PreparedLimits<'_>, StoreFailure> {
         // Each is looked for by every request of a key that is not known.
         let few = |it: &WantedLimit<'_>| it.others.len() <= OTHERS_MAX;
         let others = |it: &WantedLimit<'_>| {
@@ -52,9 +56,11 @@ impl Store for Fleet {
             before: it.before.and_then(rule),
             others,
         });
-        let made = Fleet::put(self, &wanted.collect::<Vec<_>>());
-        let made = made.map_err(|error| StoreFailure::new(error.to_string()))?;
-        Ok(made.into_iter().map(|rule| StoreLimit::Other(Arc::new(rule))).collect())
+        let prepared = Fleet::prepare(self, &wanted.collect::<Vec<_>>());
+        let prepared = prepared.map_err(|error| StoreFailure::new(error.to_string()))?;
+        let limits = prepared.rules().iter().cloned();
+        let limits = limits.map(|rule| StoreLimit::Other(Arc::new(rule))).collect();
+        Ok(PreparedLimits::new(limits, || drop(prepared.commit())))
     }
 
     fn judge(&self, charges: &[LimitCharge<'_>], verb: Verb, _now: Tick) -> Later<Judgment> {

@@ -49,6 +49,16 @@ pub struct Wanted<'a> {
     pub others: &'a [Rule],
 }
 
+/// A rule that is about to become another.
+#[derive(Debug)]
+pub(super) struct Turn {
+    id: RuleId,
+    life: Arc<Life>,
+    lineage: Arc<Lineage>,
+    next: Rule,
+    now: Tick,
+}
+
 /// Limits by numbers that a caller gives them.
 pub(super) type Limits = HashMap<usize, Vec<Arc<Limit>>>;
 
@@ -75,18 +85,22 @@ impl Book {
     pub(super) fn change(&mut self, rule: &Rule, applied: Applied, now: Tick) -> Option<Rule> {
         let rule = present(rule);
         let limit = self.entry(rule.id).map(|entry| Arc::clone(&entry.limit))?;
-        self.become_of(&rule, applied, &limit, now)
+        let mut turns = Vec::new();
+        let next = self.become_of(&rule, applied, &limit, (now, &mut turns));
+        self.turn(turns);
+        next
     }
 
-    /// A rule that is wanted, as a quota of `limit`; `None` if there is no id left.
+    /// A rule that is wanted, as a quota of `limit`; `None` if there is no id left. One that was
+    /// something before goes on as that until its turn.
     pub(super) fn put(
         &mut self,
         wanted: &Wanted<'_>,
         limit: &Arc<Limit>,
-        now: Tick,
+        (now, turns): (Tick, &mut Vec<Turn>),
     ) -> Option<Rule> {
         match wanted.before.map(present) {
-            Some(before) => self.become_of(&before, wanted.applied(), limit, now),
+            Some(before) => self.become_of(&before, wanted.applied(), limit, (now, turns)),
             None => self.begin(wanted.applied(), limit),
         }
     }
@@ -272,7 +286,7 @@ impl Book {
         rule: &Rule,
         applied: Applied,
         limit: &Arc<Limit>,
-        now: Tick,
+        (now, turns): (Tick, &mut Vec<Turn>),
     ) -> Option<Rule> {
         let is_its = Arc::ptr_eq(&rule.limit, limit);
         if is_its && rule.policy == applied.policy {
@@ -287,13 +301,21 @@ impl Book {
         let marks = [rule, &next].map(|it| it.limit.marks() | mark(it.id, &it.policy));
         limit.spreads_to(marks[0] | marks[1]);
         self.write_down(&next, &lineage, rule.id);
-        if let Some(entry) = self.entries.get_mut(usize::from(rule.id) - 1) {
-            entry.is_present = false;
-        }
-        self.changed_at = self.changed_at.max(now);
-        lineage.leads_to(next.clone());
-        rule.life.ends();
+        let (id, life) = (rule.id, Arc::clone(&rule.life));
+        turns.push(Turn { id, life, lineage: Arc::clone(&lineage), next: next.clone(), now });
         Some(Rule { lineage: Some(lineage), ..next })
+    }
+
+    /// Has rules become what they are to be.
+    pub(super) fn turn(&mut self, turns: Vec<Turn>) {
+        for Turn { id, life, lineage, next, now } in turns {
+            if let Some(entry) = self.entries.get_mut(usize::from(id) - 1) {
+                entry.is_present = false;
+            }
+            self.changed_at = self.changed_at.max(now);
+            lineage.leads_to(next);
+            life.ends();
+        }
     }
 
     /// An id under which the rule of `id` had `policy` a few changes ago.

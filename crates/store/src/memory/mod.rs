@@ -49,6 +49,7 @@ use crate::key::{Key, KeyTooLong, Keys};
 use crate::sync::{Mutex, RwLock};
 
 pub use self::book::Wanted;
+pub use self::name::PreparedRules;
 pub use self::rule::{Rule, TooManyRules};
 pub use self::stats::MemoryStats;
 

@@ -9,11 +9,11 @@ use std::ops::DerefMut;
 use tidegate_core::{Applied, Policy, State, Tick};
 
 use super::MemoryStore;
-use super::book::{Book, Fate, Limits, Wanted, read};
+use super::book::{Book, Fate, Limits, Turn, Wanted, read};
 use super::rule::{Rule, TooManyRules};
 use super::shard::Shard;
 use super::tag::{Tag, rule_of};
-use crate::sync::{Arc, PoisonError, lock};
+use crate::sync::{Arc, MutexGuard, PoisonError, lock};
 
 impl MemoryStore {
     /// Keeps states for `policy` from now on, until the rule is dropped.
@@ -42,28 +42,43 @@ impl MemoryStore {
     /// key from then on: that which gives least. They stay together.
     ///
     /// As long as all rules that there will be, and one more, have a name each, there is room.
-    #[expect(clippy::missing_panics_doc, reason = "what it expects is made sure of before")]
     pub fn put(&self, wanted: &[Wanted<'_>], now: Tick) -> Result<Vec<Rule>, TooManyRules> {
-        let _one_by_one = lock(&self.naming);
+        self.prepare(wanted, now).map(PreparedRules::commit)
+    }
+
+    /// Prepares what [`MemoryStore::put`] does. Rules that were something before go on as that
+    /// until it is committed: then all of them turn within microseconds.
+    ///
+    /// Until then, no other rule can be made or changed.
+    #[expect(clippy::missing_panics_doc, reason = "what it expects is made sure of before")]
+    pub fn prepare(
+        &self,
+        wanted: &[Wanted<'_>],
+        now: Tick,
+    ) -> Result<PreparedRules<'_>, TooManyRules> {
+        let naming = lock(&self.naming);
         let limits = read(&self.book).limits(wanted);
         if !self.has_room(wanted, &limits) {
             return Err(TooManyRules);
         }
         let mut book = self.write();
         let limits = book.merged(wanted, &limits);
-        let mut rules = Vec::with_capacity(wanted.len());
+        let (mut rules, mut turns) = (Vec::with_capacity(wanted.len()), Vec::new());
         for wanted in wanted {
             let limit = &limits[&wanted.limit];
-            let mut rule = book.put(wanted, limit, now);
+            let mut rule = book.put(wanted, limit, (now, &mut turns));
             if rule.is_none() {
+                // Ids are so short that some rules have to turn before others.
+                book.turn(std::mem::take(&mut turns));
                 drop(book);
                 self.collect();
                 book = self.write();
-                rule = book.put(wanted, limit, now);
+                rule = book.put(wanted, limit, (now, &mut turns));
             }
             rules.push(rule.expect("each change gives up an id for the one that it gets"));
         }
-        Ok(rules)
+        drop(book);
+        Ok(PreparedRules { store: self, _naming: naming, rules, turns })
     }
 
     fn named(&self, name: impl Fn(&mut Book) -> Option<Rule>) -> Result<Rule, TooManyRules> {
@@ -135,6 +150,28 @@ impl MemoryStore {
 
     fn write(&self) -> impl DerefMut<Target = Book> {
         self.book.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Rules that a store has room for, and that are about to be what is wanted.
+#[derive(Debug)]
+pub struct PreparedRules<'s> {
+    store: &'s MemoryStore,
+    _naming: MutexGuard<'s, ()>,
+    rules: Vec<Rule>,
+    turns: Vec<Turn>,
+}
+
+impl PreparedRules<'_> {
+    /// The rules. They are to be asked by once this is committed.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Has all rules turn into what is wanted.
+    pub fn commit(self) -> Vec<Rule> {
+        self.store.write().turn(self.turns);
+        self.rules
     }
 }
 

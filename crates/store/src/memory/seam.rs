@@ -14,8 +14,8 @@ use crate::key::Key;
 use crate::later::Later;
 use crate::stats::StoreStats;
 use crate::store::{
-    Charged, Judgment, KeyForm, Left, LimitCharge, MemoryCharge, Place, Standing, Store,
-    StoreFailure, StoreKey, StoreLimit, Verb, WantedLimit,
+    AtOnce, Charged, Judgment, KeyForm, Left, LimitCharge, MemoryCharge, Place, PreparedLimits,
+    Standing, Store, StoreFailure, StoreKey, StoreLimit, Verb, WantedLimit,
 };
 
 /// The receipts of a charge.
@@ -34,7 +34,11 @@ impl Store for MemoryStore {
         KeyForm::Hash(&self.keys)
     }
 
-    fn put(&self, wanted: &[WantedLimit<'_>], now: Tick) -> Result<Vec<StoreLimit>, StoreFailure> {
+    fn prepare(
+        &self,
+        wanted: &[WantedLimit<'_>],
+        now: Tick,
+    ) -> Result<PreparedLimits<'_>, StoreFailure> {
         let others = |it: &WantedLimit<'_>| it.others.iter().filter_map(rule).cloned().collect();
         let others: Vec<Vec<Rule>> = wanted.iter().map(others).collect();
         let mut numbers = HashMap::new();
@@ -48,19 +52,25 @@ impl Store for MemoryStore {
                 others,
             }
         });
-        let made = MemoryStore::put(self, &wanted.collect::<Vec<_>>(), now);
-        let made = made.map_err(|error| StoreFailure::new(error.to_string()))?;
-        Ok(made.into_iter().map(StoreLimit::Memory).collect())
+        let prepared = MemoryStore::prepare(self, &wanted.collect::<Vec<_>>(), now);
+        let prepared = prepared.map_err(|error| StoreFailure::new(error.to_string()))?;
+        let limits = prepared.rules().iter().cloned().map(StoreLimit::Memory).collect();
+        Ok(PreparedLimits::new(limits, || drop(prepared.commit())))
     }
 
     fn judge(&self, charges: &[LimitCharge<'_>], verb: Verb, now: Tick) -> Later<Judgment> {
+        let Some(here) = in_memory(charges) else {
+            return Later::Ready(Judgment::never(charges));
+        };
         let mut limits = SmallVec::new();
         let mut each = |decision, charged| limits.push((decision, charged));
-        let verdict = self.judge_at_once(charges, verb, now, &mut each);
-        Later::Ready(match verdict {
-            Some(verdict) => Judgment { verdict, by: By::Store, limits },
-            None => Judgment::never(charges),
-        })
+        let verdict = match verb {
+            Verb::Decide => {
+                self.decide_all(&here, now, |it, receipt| each(it, Charged::of(receipt)))
+            }
+            Verb::Peek => self.peek_all(&here, now, &mut each),
+        };
+        Later::Ready(Judgment { verdict, by: By::Store, limits })
     }
 
     fn judge_at_once(
@@ -69,22 +79,15 @@ impl Store for MemoryStore {
         verb: Verb,
         now: Tick,
         each: &mut dyn FnMut(Decision, Charged),
-    ) -> Option<Verdict> {
-        let mut here: ArrayVec<Charge<'_>, { MemoryStore::LIMITS_MAX }> = ArrayVec::new();
-        for charge in charges {
-            let (rule, key) = place(charge.at)?;
-            here.try_push(Charge { rule, key, cost: charge.cost }).ok()?;
-        }
-        Some(match verb {
-            Verb::Decide => self.decide_all(&here, now, |decision, receipt| {
-                each(decision, receipt.map_or(Charged::Nothing, Charged::of));
+    ) -> AtOnce {
+        let Some(here) = in_memory(charges) else { return AtOnce::Later };
+        let verdict = match verb {
+            Verb::Decide => self.decide_all_unchanged(&here, now, |decision, receipt| {
+                each(decision, Charged::of(receipt));
             }),
-            Verb::Peek => here.iter().fold(Verdict::Allow, |verdict, it| {
-                let decision = self.peek(it.rule, it.key, now, it.cost);
-                each(decision, Charged::Nothing);
-                verdict.and(decision.verdict)
-            }),
-        })
+            Verb::Peek => Some(self.peek_all(&here, now, each)),
+        };
+        verdict.map_or(AtOnce::Changed, AtOnce::Judged)
     }
 
     fn settle(
@@ -182,9 +185,25 @@ impl Store for MemoryStore {
     }
 }
 
+impl MemoryStore {
+    fn peek_all(
+        &self,
+        charges: &[Charge<'_>],
+        now: Tick,
+        each: &mut dyn FnMut(Decision, Charged),
+    ) -> Verdict {
+        charges.iter().fold(Verdict::Allow, |verdict, it| {
+            let decision = self.peek(it.rule, it.key, now, it.cost);
+            each(decision, Charged::Nothing);
+            verdict.and(decision.verdict)
+        })
+    }
+}
+
 impl Charged {
     #[inline]
-    fn of(receipt: Receipt) -> Charged {
+    fn of(receipt: Option<Receipt>) -> Charged {
+        let Some(receipt) = receipt else { return Charged::Nothing };
         let cells = receipt.cost();
         Charged::Memory(MemoryCharge { cells, receipts: SmallVec::from_buf([receipt]) })
     }
@@ -215,6 +234,19 @@ fn place(at: Place<'_>) -> Option<(&Rule, Key)> {
         StoreKey::Hash(key) => Some((rule(at.limit)?, *key)),
         StoreKey::Text(_) => None,
     }
+}
+
+/// The charges, if there are no more than can be judged together, and all are of this store.
+#[inline]
+fn in_memory<'a>(
+    charges: &[LimitCharge<'a>],
+) -> Option<ArrayVec<Charge<'a>, { MemoryStore::LIMITS_MAX }>> {
+    let mut here = ArrayVec::new();
+    for charge in charges {
+        let (rule, key) = place(charge.at)?;
+        here.try_push(Charge { rule, key, cost: charge.cost }).ok()?;
+    }
+    Some(here)
 }
 
 /// Takes receipts for so many cells out, the latest first.

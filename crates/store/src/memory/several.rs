@@ -38,6 +38,33 @@ impl MemoryStore {
         }
     }
 
+    /// Decides as [`MemoryStore::decide_all`] does, unless one of the rules has become another one:
+    /// then nothing has happened, and there is no answer.
+    pub fn decide_all_unchanged<'c>(
+        &self,
+        charges: &[impl AsRef<Charge<'c>>],
+        now: Tick,
+        mut each: impl FnMut(Decision, Option<Receipt>),
+    ) -> Option<Verdict> {
+        if LIMITS_MAX < charges.len() {
+            return Some(Verdict::Never);
+        }
+        if let Some(verdict) = self.decide_few(charges, now, &mut each) {
+            return Some(verdict);
+        }
+        let charges: ArrayVec<Charge<'_>, LIMITS_MAX> =
+            charges.iter().map(|it| *it.as_ref()).collect();
+        loop {
+            if let Some((verdict, answers)) = self.try_decide_all(&charges, now) {
+                answers.into_iter().for_each(|(answer, receipt)| each(answer, receipt));
+                return Some(verdict);
+            }
+            if charges.iter().any(|charge| charge.rule.is_changed()) {
+                return None;
+            }
+        }
+    }
+
     /// The long way, which needs much room: kept out of the short one.
     #[cold]
     #[inline(never)]
