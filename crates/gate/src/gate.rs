@@ -215,10 +215,10 @@ impl Gate {
     /// same name; requests that are being decided go on by the rules that they began with. A rule
     /// that is gone and comes back within its period finds what it had left.
     ///
-    /// A key that gets a quota of its own, or loses it, takes along what it had consumed, and permits
-    /// that are held count until they come back. A tier is a limit of its own, and a key with a
-    /// quota of its own is in no tier: where a rule gets tiers or loses them, keys begin anew, and a
-    /// log line says so.
+    /// A key that gets a quota of its own, or loses it, takes along what it had consumed, and
+    /// permits that are held count until they come back. A tier is a limit of its own, and a key
+    /// with a quota of its own is in no tier: where a rule gets tiers or loses them, keys begin
+    /// anew, and a log line says so.
     ///
     /// In Redis, up to sixteen quotas that a key may have had are looked for, and the first that
     /// knows it counts. Permits do not count there under a quota that the key did not have before,

@@ -71,12 +71,15 @@ impl<'a> KeptLimits<'a> {
     /// key that of all others, and of that those which are no more.
     pub(crate) fn others(&self, quota: &QuotaName, wanted: &HashSet<String>) -> Vec<StoreLimit> {
         let is_of_one_key = quota.name != quota.limit;
-        let is_other = |name: &&Box<str>| match is_of_one_key {
-            true => ***name == quota.limit && !self.by_name.contains_key(&quota.name),
-            false => ***name != quota.limit && !wanted.contains(&***name),
+        let is_other = |name: &str| {
+            if is_of_one_key {
+                name == quota.limit && !self.by_name.contains_key(&quota.name)
+            } else {
+                name != quota.limit && !wanted.contains(name)
+            }
         };
-        let had = self.by_limit.get(&quota.limit).into_iter().flatten();
-        had.filter(is_other).filter_map(|name| self.by_name.get(&**name).cloned()).collect()
+        let had = self.by_limit.get(&quota.limit).into_iter().flatten().map(|name| &**name);
+        had.filter(|name| is_other(name)).filter_map(|it| self.by_name.get(it).cloned()).collect()
     }
 
     /// Whether keys begin anew that are counted under a quota: its rule counted until now, and not

@@ -33,6 +33,8 @@ pub(crate) struct Former {
     pub(crate) applied: Applied,
     pub(crate) id: Id,
     ended_at: Tick,
+    /// The most cells that a key could lack under it: after a cut, those of an earlier policy.
+    most: u32,
     /// Whether the rule itself had it, and not another quota of its limit.
     is_own: bool,
 }
@@ -47,7 +49,7 @@ impl Former {
             // What is repaid overdraws by a burst at most. A cell more: a part of a quota may be in
             // debt for less than that above its burst.
             Shape::Line(grains) => {
-                let most = (2 * u128::from(grains.burst()) + 1) * u128::from(grains.cell());
+                let most = (2 * u128::from(self.most) + 1) * u128::from(grains.cell());
                 most.div_ceil(grains.tick().into())
             }
         };
@@ -116,8 +118,8 @@ impl FleetRule {
         let mut next = (*self.0).clone();
         let id = id(&next.name, policy.shape());
         if id != next.id && !next.formers.iter().any(|former| former.id == id) {
-            let (applied, ended_at) = (Applied::whole(policy), Tick::MAX);
-            next.formers.push(Former { applied, id, ended_at, is_own: true });
+            let (applied, ended_at, most) = (Applied::whole(policy), Tick::MAX, policy.limit());
+            next.formers.push(Former { applied, id, ended_at, most, is_own: true });
         }
         next.within_bounds()
     }
@@ -153,7 +155,11 @@ impl FleetRule {
     }
 
     fn as_former(&self, ended_at: Tick) -> Former {
-        Former { applied: self.0.applied, id: self.0.id, ended_at, is_own: true }
+        let Inner { applied, id, formers, .. } = &*self.0;
+        let limits = formers.iter().map(|former| former.most).chain([applied.policy.limit()]);
+        // Under a smaller part of a quota a cell is more of them.
+        let most = limits.chain([applied.whole.limit()]).max().unwrap_or(u32::MAX);
+        Former { applied: *applied, id: *id, ended_at, most, is_own: true }
     }
 
     /// The rule's name.

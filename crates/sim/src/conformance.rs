@@ -22,6 +22,12 @@ pub trait Subject {
     /// Changes a rule's policy, keeping what was consumed.
     fn change(&mut self, rule: &Self::Rule, policy: Policy, now: Tick) -> Self::Rule;
 
+    /// Whether all keys are asked about just before such a change: a store that keeps states under
+    /// each policy by itself may find one of before there, where only time has emptied it.
+    fn is_asked_before_change(&mut self, _rule: &Self::Rule, _policy: &Policy) -> bool {
+        false
+    }
+
     /// Decides one request.
     fn decide(
         &mut self,
@@ -89,6 +95,14 @@ pub fn check<S: Subject>(subject: &mut S, seed: u64, steps: u32) {
             0 => {
                 let kind = if rng.one_in(2) { rules[index].1.policy.kind() } else { any(&mut rng) };
                 let policy = any_policy(kind, &mut rng);
+                let (rule, model) = &mut rules[index];
+                if subject.is_asked_before_change(rule, &policy) {
+                    for key in 0..KEYS {
+                        let present = model.policy;
+                        let expected = present.peek(model.state(key, now), now, 0);
+                        assert_eq!(subject.peek((rule, key), now, 0), expected, "{}", context());
+                    }
+                }
                 let rule = subject.change(&rules[index].0, policy, now);
                 rules[index].1.policy = policy;
                 rules[index].0 = rule;

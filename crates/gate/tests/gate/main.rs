@@ -26,6 +26,7 @@ mod model;
 mod namespace;
 mod nodes;
 mod on_redis;
+mod one_step;
 mod overrides;
 mod plain;
 mod queue;

@@ -126,7 +126,8 @@ fn a_reload_says_under_which_rules_keys_begin_anew() {
             &format!(
                 "tiers: {{ header: x-tier, default: free, names: [free, pro, gold] }}\n\
                  identify: {{ client: [header:x-api-key] }}\n\
-                 rules: [{{ name: r, key: client, allow: [unverified-key, unverified-tier], {limits} }}]"
+                 allow: [unverified-key, unverified-tier]\n\
+                 rules: [{{ name: r, key: client, {limits} }}]"
             ),
         )
     };

@@ -176,7 +176,7 @@ fn overrides_may_come_and_go_around_a_restart() {
         replace(&gate, saved);
         gate.save(folder.join("snapshot")).unwrap();
         let again = reopened(&folder, after, &clock).unwrap();
-        let left = if std::ptr::eq(after, &with) { 44 } else { 4 };
+        let left = if *after == with { 44 } else { 4 };
         assert_eq!(looks(&again, &by("ada")), [left], "{before} {saved} {after}");
     }
 }

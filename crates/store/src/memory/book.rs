@@ -123,15 +123,6 @@ impl Book {
         limits
     }
 
-    /// How many ids are needed for what is wanted.
-    pub(super) fn needed(&self, wanted: &[Wanted<'_>], limits: &Limits) -> usize {
-        let needs_id = |it: &&Wanted<'_>| {
-            let is_merged = 1 < limits[&it.limit].len();
-            it.before.is_none_or(|old| is_merged || present(old).policy != it.policy)
-        };
-        wanted.iter().filter(needs_id).count()
-    }
-
     /// The limits of what is wanted from now on, by their numbers: one for each, the first of those
     /// that it has been.
     pub(super) fn merged(
@@ -151,7 +142,7 @@ impl Book {
             let (rules, marks) = counted.entry(number).or_default();
             (*rules, *marks) = (*rules + 1, *marks | mark);
         };
-        for (id, entry) in (1..).zip(&mut self.entries) {
+        for (id, entry) in (1..=RuleId::MAX).zip(&mut self.entries) {
             if let Some(number) = known.get(&Arc::as_ptr(&entry.limit)) {
                 count(*number, mark(id, &entry.applied.policy));
                 entry.limit = Arc::clone(&merged[number]);
@@ -354,6 +345,15 @@ impl Book {
 /// How many policies of a rule are looked at for one that it has again: of a quota that comes and
 /// goes, as with the load.
 const LOOKED_BACK_MAX: usize = 256;
+
+/// How many ids are needed for what is wanted.
+pub(super) fn needed(wanted: &[Wanted<'_>], limits: &Limits) -> usize {
+    let needs_id = |it: &&Wanted<'_>| {
+        let is_merged = 1 < limits[&it.limit].len();
+        it.before.is_none_or(|old| is_merged || present(old).policy != it.policy)
+    };
+    wanted.iter().filter(needs_id).count()
+}
 
 /// What `rule` is by now.
 fn present(rule: &Rule) -> Rule {

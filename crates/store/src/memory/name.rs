@@ -9,7 +9,7 @@ use std::ops::DerefMut;
 use tidegate_core::{Applied, Policy, State, Tick};
 
 use super::MemoryStore;
-use super::book::{Book, Fate, Limits, Turn, Wanted, read};
+use super::book::{Book, Fate, Limits, Turn, Wanted, needed, read};
 use super::rule::{Rule, TooManyRules};
 use super::shard::Shard;
 use super::tag::{Tag, rule_of};
@@ -93,7 +93,7 @@ impl MemoryStore {
 
     /// Whether there are ids for all that are wanted; those that can be given up are, if need be.
     fn has_room(&self, wanted: &[Wanted<'_>], limits: &Limits) -> bool {
-        let needed = read(&self.book).needed(wanted, limits);
+        let needed = needed(wanted, limits);
         if needed <= read(&self.book).room() {
             return true;
         }

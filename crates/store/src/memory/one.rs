@@ -45,8 +45,8 @@ impl MemoryStore {
 
     /// Unlocks shards whose slots may have moved.
     pub(super) fn let_go<const N: usize>(&self, held: Held<'_, N>) {
-        for ((table, index), shard) in &held.0 {
-            self.tables[*table].note(*index, shard);
+        for ((table, index), shard) in held.0 {
+            self.tables[table].note(index, &shard);
         }
     }
 }
