@@ -405,7 +405,9 @@ fn overrides_that_come_and_go_under_load_grant_nothing() {
             }
             stop.store(true, Ordering::Relaxed);
         });
-        let (sum, most) = (sum.into_inner(), own.parse().unwrap());
+        // However seldom the threads were let run, all of it is taken in the end.
+        let (rest, most) = (passed(&gate, &by("ada"), 1_000), own.parse().unwrap());
+        let sum = sum.into_inner() + u64::try_from(rest).unwrap();
         assert!((100..=most).contains(&sum), "{usual}: {sum}");
     }
 }
