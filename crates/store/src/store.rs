@@ -20,7 +20,7 @@ use tidegate_core::{Change, Decision, Policy, Receipt, Span, Tick, Verdict, With
 use crate::by::By;
 use crate::clock::Clock;
 use crate::key::{Key, KeyTooLong, Keys};
-use crate::later::{Later, all, at_once};
+use crate::later::{Later, Work, all, at_once};
 use crate::memory::{MemoryStore, Rule};
 use crate::stats::{Health, StoreStats};
 use crate::text_key::TextKey;
@@ -53,6 +53,14 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Makes all limits that are wanted, in their order. There is room for all of them, or nothing
     /// has happened.
     fn put(&self, wanted: &[WantedLimit<'_>], now: Tick) -> Result<Vec<StoreLimit>, StoreFailure>;
+
+    /// Carries over what keys consumed under a policy that a limit had before this process began. A
+    /// store that begins with this process has nothing to carry over.
+    fn formerly(&self, _limit: &StoreLimit, _policy: Policy) {}
+
+    /// Says whether refusals by a limit are repeated in this process, until time allows the
+    /// request. A store that answers at once has no need to.
+    fn remember_refusals(&self, _limit: &StoreLimit, _yes: bool) {}
 
     /// Judges one request by several limits: with [`Verb::Decide`] all are charged, or none.
     ///
@@ -110,6 +118,9 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Makes a key fresh under a limit.
     fn reset(&self, at: Place<'_>) -> Later<Result<(), StoreFailure>>;
+
+    /// Finishes work on answers of this store that nobody waits for any more.
+    fn finish(&self, work: Work<()>);
 
     /// What it holds and has seen.
     fn stats(&self) -> StoreStats;
@@ -262,6 +273,10 @@ pub enum Charged {
 pub trait OtherCharge: Any + fmt::Debug + Send + Sync {
     /// What became of it since it was decided, if it was settled.
     fn standing(&self) -> Option<Standing>;
+
+    /// Has all of it stand from now on. Dropped, a charge gives back permits; one that stands gives
+    /// back nothing, and permits come back when their lease ends.
+    fn stand(&mut self);
 }
 
 /// What became of a charge.
@@ -283,10 +298,16 @@ pub struct Left {
 }
 
 /// Why a store cannot do what is wanted of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoreFailure(Box<str>);
 
 impl Judgment {
+    /// All in one: the verdict of all together, with the numbers of the limit that is closest to
+    /// refusing, or that refused for longest.
+    pub fn decision(&self) -> Decision {
+        in_one(self.verdict, self.limits.iter().map(|(decision, _)| decision))
+    }
+
     /// The answer to a request that is not even asked about: it never passes.
     pub fn never(charges: &[LimitCharge<'_>]) -> Judgment {
         let said = || (Decision::of_no_limit(Verdict::Never), Charged::Nothing);
@@ -295,7 +316,20 @@ impl Judgment {
     }
 }
 
+/// The verdict of all together, with the numbers of the one that speaks for them.
+pub(crate) fn in_one<'d>(verdict: Verdict, each: impl Iterator<Item = &'d Decision>) -> Decision {
+    let speaks = each.min_by_key(|it| (it.verdict != verdict, it.remaining));
+    Decision { verdict, ..speaks.copied().unwrap_or(Decision::of_no_limit(verdict)) }
+}
+
 impl Charged {
+    /// Lets it stand, permits too, which come back when their lease ends.
+    pub fn stand(self) {
+        if let Charged::Other(mut charged) = self {
+            charged.stand();
+        }
+    }
+
     /// What became of it since it was decided, where its store says so later.
     #[inline]
     pub fn standing(&self) -> Option<Standing> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate_core::{Change, Kind, Policy, WithoutStore};
-use tidegate_store::Rule;
+use tidegate_store::{ChangeError, Rule};
 
 use super::Fleet;
-use super::rule::{FleetChangeError, Now, Present, SharedRule, share};
+use super::rule::{Now, Present, SharedRule, share};
 use crate::rule::FleetRule;
 
 /// A rule that is wanted of a [`Fleet`]: a new one, or what another becomes.
@@ -38,18 +38,18 @@ struct Counted {
 impl Fleet {
     /// All rules that are wanted, in their order. If there is no room for all of them, or one is
     /// impossible, nothing has happened. Every node has to be told, as of a [`Fleet::change`].
-    pub fn put(&self, wanted: &[WantedRule<'_>]) -> Result<Vec<SharedRule>, FleetChangeError> {
+    pub fn put(&self, wanted: &[WantedRule<'_>]) -> Result<Vec<SharedRule>, ChangeError> {
         let now = Now { here: self.now(), in_redis: self.server_now() };
         let shares: Result<Vec<Policy>, _> =
             wanted.iter().map(|it| share(&it.policy, self.among_all(it.without))).collect();
-        let shares = shares.map_err(FleetChangeError::Quota)?;
+        let shares = shares.map_err(ChangeError::Quota)?;
         let counted: Vec<Counted> = wanted.iter().map(Counted::of).collect();
         let here = || wanted.iter().zip(&shares).zip(&counted);
         let local: Vec<_> = here().map(|((it, share), at)| at.local(*share, it.change)).collect();
         let owed: Vec<_> = here().map(|((it, share), at)| at.owed(*share, it.change)).collect();
         // There is room for what is owed wherever there is for what is counted.
-        let local = self.inner.local.put(&local, now.here).map_err(FleetChangeError::TooMany)?;
-        let owed = self.inner.owed.put(&owed, now.here).map_err(FleetChangeError::TooMany)?;
+        let local = self.inner.local.put(&local, now.here).map_err(ChangeError::TooMany)?;
+        let owed = self.inner.owed.put(&owed, now.here).map_err(ChangeError::TooMany)?;
         let made = local.into_iter().map(Arc::new).zip(owed.into_iter().map(Arc::new));
         let put = wanted.iter().zip(made).map(|(wanted, (local, owed))| {
             let rule = self.rule_in_redis(wanted, now);
