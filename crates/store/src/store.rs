@@ -160,6 +160,22 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn share_factor(&self, _node: u64, _own: Option<Share>, _lease: Span, _heard: HearsFactor) {}
 }
 
+impl dyn Store {
+    /// Makes all limits that are wanted; one that is missing would let everything pass.
+    pub(crate) fn put_all(
+        &self,
+        wanted: &[WantedLimit<'_>],
+        clock: &dyn Clock,
+    ) -> Result<Vec<StoreLimit>, StoreFailure> {
+        let made = self.put(wanted, self.now(clock))?;
+        if made.len() == wanted.len() {
+            Ok(made)
+        } else {
+            Err(StoreFailure::new("the store did not make all limits: mend its `put`"))
+        }
+    }
+}
+
 /// What is done when the nodes have said how much they give out.
 pub type HearsFactor = Box<dyn FnOnce(Result<Share, StoreFailure>) + Send>;
 

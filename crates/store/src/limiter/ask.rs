@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Span, Tick, Verdict};
 
 use super::answer::Answer;
-use super::pass::{Pass, Receipts};
+use super::pass::{Pass, RuleReceipts};
 use super::rule::{Rules, Scope, UnknownRule};
 use super::wait::Acquire;
 use super::{Limiter, LimiterRule, MemoryStore};
@@ -150,11 +150,11 @@ impl<'a> Ask<'a> {
     }
 
     /// Decides at `now`; what was charged can be given back.
-    pub(super) fn charged(&self, now: Tick) -> (Answer<'a>, Receipts) {
+    pub(super) fn charged(&self, now: Tick) -> (Answer<'a>, RuleReceipts) {
         let Rules { names, each: rules } = &self.limiter.rules;
-        let Some(keys) = self.keys() else { return (Answer::never(names), Receipts::new()) };
+        let Some(keys) = self.keys() else { return (Answer::never(names), RuleReceipts::new()) };
         let mut each: ArrayVec<Decision, LIMITS_MAX> = ArrayVec::new();
-        let mut receipts = Receipts::new();
+        let mut receipts = RuleReceipts::new();
         let rules: ArrayVec<_, LIMITS_MAX> = rules.iter().map(LimiterRule::present).collect();
         let charges = rules.iter().zip(keys);
         let charges: ArrayVec<Charge<'_>, LIMITS_MAX> =

@@ -7,7 +7,7 @@ use super::{Limiter, MemoryStore};
 use crate::key::Key;
 
 /// Which rule was charged for which key, and the receipt.
-pub(super) type Receipts = ArrayVec<(usize, Key, Receipt), { MemoryStore::LIMITS_MAX }>;
+pub(super) type RuleReceipts = ArrayVec<(usize, Key, Receipt), { MemoryStore::LIMITS_MAX }>;
 
 /// A request that passed.
 ///
@@ -17,7 +17,7 @@ pub(super) type Receipts = ArrayVec<(usize, Key, Receipt), { MemoryStore::LIMITS
 pub struct Pass<'a> {
     limiter: &'a Limiter,
     decision: Decision,
-    charged: Receipts,
+    charged: RuleReceipts,
     /// The key whose line may be waiting for what this gives back.
     line: Option<Key>,
     /// When it is held back: its turn in a queue.
@@ -28,7 +28,7 @@ impl<'a> Pass<'a> {
     pub(super) fn new(
         limiter: &'a Limiter,
         decision: Decision,
-        charged: Receipts,
+        charged: RuleReceipts,
         (now, line): (Tick, Option<Key>),
     ) -> Pass<'a> {
         let starts_at = match decision.verdict {

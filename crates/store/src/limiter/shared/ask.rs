@@ -25,14 +25,14 @@ pub struct SharedAsk<'a> {
 
 /// What is asked of one rule.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct AskedRule {
     pub(super) limit: StoreLimit,
     pub(super) key: StoreKey,
     /// Whether it hands out permits, which come back.
     pub(super) lends: bool,
 }
 
-impl Asked {
+impl AskedRule {
     pub(super) fn place(&self) -> Place<'_> {
         Place { limit: &self.limit, key: &self.key }
     }
@@ -142,8 +142,8 @@ impl<'a> SharedAsk<'a> {
         Answer::new(names, (verdict, by), each)
     }
 
-    fn judge(&self, asked: &[Asked], verb: Verb) -> Later<Judgment> {
-        let places = asked.iter().map(Asked::place);
+    fn judge(&self, asked: &[AskedRule], verb: Verb) -> Later<Judgment> {
+        let places = asked.iter().map(AskedRule::place);
         let charges = places.map(|at| LimitCharge { at, cost: self.cost });
         let charges: SmallVec<[LimitCharge<'_>; 2]> = charges.collect();
         let Inner { store, clock, .. } = &*self.limiter.inner;
@@ -151,7 +151,7 @@ impl<'a> SharedAsk<'a> {
     }
 
     /// What every rule is asked; `None` if one of the keys is too long.
-    fn asked(&self) -> Option<SmallVec<[Asked; 1]>> {
+    fn asked(&self) -> Option<SmallVec<[AskedRule; 1]>> {
         let asked = |(index, rule): (usize, &LimiterRule<SharedRule>)| {
             let other = self.others.iter().find(|(other, _)| *other == index);
             let rule = rule.present();
@@ -161,7 +161,7 @@ impl<'a> SharedAsk<'a> {
                 (None, None) => self.key.clone().ok()?,
             };
             let lends = rule.kind == Kind::Concurrency;
-            Some(Asked { limit: rule.limit.clone(), key, lends })
+            Some(AskedRule { limit: rule.limit.clone(), key, lends })
         };
         self.limiter.inner.rules.each.iter().enumerate().map(asked).collect()
     }

@@ -63,7 +63,7 @@ impl SharedLimiter {
         let everybody = planned.iter().map(everybody).collect::<Result<Vec<_>, _>>()?;
         let wanted: Vec<WantedLimit<'_>> =
             planned.iter().map(|it| wanted(&it.name, it.policy, it.without, None)).collect();
-        let limits = store.put(&wanted, store.now(&*clock)).map_err(BuildError::Store)?;
+        let limits = store.put_all(&wanted, &*clock).map_err(BuildError::Store)?;
         let made = planned.into_iter().zip(limits).zip(everybody);
         let rules = made.map(|((planned, limit), everybody)| {
             planned.formerly.iter().for_each(|policy| store.formerly(&limit, *policy));
@@ -109,7 +109,7 @@ impl SharedLimiter {
         changed.change(|present| {
             let SharedRule { limit, without, everybody, .. } = present;
             let wanted = wanted(rule, policy, *without, Some(limit));
-            let made = store.put(&[wanted], store.now(&**clock)).map_err(ChangeError::Store)?;
+            let made = store.put_all(&[wanted], &**clock).map_err(ChangeError::Store)?;
             let limit = made.into_iter().next().unwrap_or_else(|| limit.clone());
             let (kind, without, everybody) = (policy.kind(), *without, everybody.clone());
             Ok(SharedRule { limit, kind, without, everybody })

@@ -5,7 +5,7 @@ use std::fmt;
 use smallvec::SmallVec;
 use tidegate_core::{Decision, Tick, Verdict};
 
-use super::ask::Asked;
+use super::ask::AskedRule;
 use super::{Inner, SharedLimiter};
 use crate::by::By;
 use crate::later::{Later, all};
@@ -25,7 +25,7 @@ pub struct SharedPass {
     starts_at: Tick,
 }
 
-pub(super) type Charges = SmallVec<[(Asked, Charged); 1]>;
+pub(super) type Charges = SmallVec<[(AskedRule, Charged); 1]>;
 
 impl SharedPass {
     pub(super) fn new(

@@ -60,7 +60,7 @@ impl SharedShaper {
             change: Change::Quota,
             besides: Vec::new(),
         };
-        let made = store.put(&[wanted], store.now(&*clock)).map_err(BuildError::Store)?;
+        let made = store.put_all(&[wanted], &*clock).map_err(BuildError::Store)?;
         let limit = made.into_iter().next().ok_or(BuildError::NoRules)?;
         let (name, fullest) = (name.into(), policy.grains().map_or(Span::MAX, fills));
         let inner = Inner { name, policy, limit, store, longest_wait, fullest, clock };
