@@ -13,8 +13,8 @@ use crate::store::Charged;
 
 /// A request that passed. It owns what it needs, so it may outlive the caller.
 ///
-/// Dropped, it gives back its permits without waiting; what it was charged otherwise stands. What it
-/// has begun to give back is given back even if nobody waits for that.
+/// Dropped, it gives back its permits without waiting; what it was charged otherwise stands. What
+/// it has begun to give back is given back even if nobody waits for that.
 #[must_use = "dropping it gives back its permits at once"]
 pub struct SharedPass {
     limiter: SharedLimiter,
