@@ -1,6 +1,8 @@
 //! The limiter and the shaper on any store: here on the one in this process, and on one that
 //! answers later.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,9 +31,8 @@ struct Slow {
 fn later<T: Send + Unpin + 'static>(answer: Later<T>) -> Later<T> {
     let mut is_first = true;
     Later::pending(async move {
-        std::future::poll_fn(|_| match std::mem::take(&mut is_first) {
-            true => Poll::Pending,
-            false => Poll::Ready(()),
+        std::future::poll_fn(|_| {
+            if std::mem::take(&mut is_first) { Poll::Pending } else { Poll::Ready(()) }
         })
         .await;
         answer.await
@@ -195,24 +196,24 @@ fn what_passed_can_be_given_back() {
     for store in stores() {
         let builder = Limiter::builder().each("flights", permits(2, Span::from_secs(30)));
         let (limiter, clock) = on(store, builder.each("starts", Quota::per_second(100)));
-        let enter = || wait(limiter.key("ada").enter());
+        let enter = async || limiter.key("ada").enter().await;
         let left = |rule: &str| wait(limiter.key("ada").cost(0).peek()).of(rule).unwrap().remaining;
-        let (one, two) = (enter().unwrap(), enter().unwrap());
+        let (one, two) = (wait(enter()).unwrap(), wait(enter()).unwrap());
         assert_eq!((two.by(), two.decision().remaining), (By::Store, 0));
-        let refused = enter().unwrap_err();
+        let refused = wait(enter()).unwrap_err();
         assert_eq!(refused.violated().map(|(name, _)| name).collect::<Vec<_>>(), ["flights"]);
         // Released: the permit is there again, and what else was charged stands.
         wait(one.release());
         assert_eq!((left("flights"), left("starts")), (1, 98));
         // Refunded: all is as if it had not been.
-        wait(enter().unwrap().refund());
+        wait(wait(enter()).unwrap().refund());
         assert_eq!((left("flights"), left("starts")), (1, 98));
         // Dropped: permits come back.
         drop(two);
         assert_eq!((left("flights"), left("starts")), (2, 98));
         // Decided without being entered, or lost: they come back after their lease.
         assert!(wait(limiter.decide("ada")).verdict().passes());
-        std::mem::forget(enter().unwrap());
+        std::mem::forget(wait(enter()).unwrap());
         assert_eq!(left("flights"), 0);
         clock.advance(Span::from_secs(30));
         assert_eq!(left("flights"), 2);
