@@ -230,6 +230,9 @@ async fn a_permit_is_given_back_once() {
     assert_eq!(left().await, 2, "both were dropped after they were given back");
     drop(held);
     tokio::time::timeout(LONG, async { while left().await < 3 {} }).await.unwrap();
+    // Decided without being entered, it stands until its lease ends.
+    assert!(limiter.decide("ada").await.verdict().passes());
+    assert_eq!((left().await, left().await), (2, 2));
 }
 
 #[tokio::test]
