@@ -260,15 +260,9 @@ impl Calendar {
         if now < present.until || *is_over {
             return present;
         }
-        let next = WantedLimit {
-            name: name.to_owned(),
-            limit: name.to_owned(),
-            policy: timed.scaled(now, self.share),
-            whole: timed.policy(now),
-            without: self.without,
-            before: None,
-            others: Vec::new(),
-        };
+        let policy = timed.scaled(now, self.share);
+        let mut next = WantedLimit::new(name, (policy, self.without), None);
+        next.whole = timed.policy(now);
         let next = store.put(&[next], now).map(Vec::into_iter).map(|mut made| made.next());
         match (next, timed.changes_at(now)) {
             (Ok(Some(rule)), Some(until)) => {

@@ -3,8 +3,11 @@
 //! Give the address of a Redis or Valkey server: `cargo run --example fleet redis://127.0.0.1:6379`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
+use std::sync::Arc;
+
 use tidegate_core::Quota;
-use tidegate_redis::{FleetLimiter, WithoutStore};
+use tidegate_redis::{Fleet, WithoutStore};
+use tidegate_store::{Limiter, SharedLimiter};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,12 +28,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-async fn node(url: &str) -> Result<FleetLimiter, Box<dyn std::error::Error>> {
-    let limiter = FleetLimiter::builder()
+async fn node(url: &str) -> Result<SharedLimiter, Box<dyn std::error::Error>> {
+    let redis = Fleet::connect(url).await?;
+    let limiter = Limiter::builder()
         .each("per-client", Quota::per_hour(3))
         // While Redis does not answer, each of two nodes lets half of it pass.
         .without_store(WithoutStore::Local { nodes: 2 })
-        .connect(url)
-        .await?;
+        .build_on(Arc::new(redis))?;
     Ok(limiter)
 }

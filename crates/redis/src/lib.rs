@@ -7,13 +7,11 @@ mod failure;
 mod flat;
 mod fleet;
 mod gather;
-mod limiter;
 mod plan;
 mod refusals;
 mod rule;
 mod script;
 mod settings;
-mod shaper;
 mod store;
 mod tally;
 mod told;
@@ -29,15 +27,10 @@ pub use tidegate_store::{
 pub use crate::error::ConnectError;
 pub use crate::failure::StoreError;
 pub use crate::fleet::{
-    Fleet, FleetChangeError, FleetDebited, FleetDecided, FleetReceipts, SharedCharge, SharedRule,
-    WantedRule,
-};
-pub use crate::limiter::{
-    FleetAnswer, FleetAsk, FleetBuildError, FleetLimiter, FleetLimiterBuilder, FleetPass,
+    Fleet, FleetDebited, FleetDecided, FleetReceipts, SharedCharge, SharedRule, WantedRule,
 };
 pub use crate::rule::FleetRule;
 pub use crate::settings::{ClientCertificate, Credentials, Protocol, Settings};
-pub use crate::shaper::{FleetShaper, FleetShaperBuilder};
 pub use crate::store::{FleetCharge, Judged, RedisStore, StoreBuilder};
 
 #[cfg(test)]

@@ -8,18 +8,18 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 
 use tidegate_core::{Span, Verdict};
-use tidegate_redis::FleetLimiter;
+use tidegate_store::Limiter;
 use tidegate_testbed::Server;
 
-use self::stand::{LONG, permits, store};
+use self::stand::{LONG, Node, permits, store};
 
 /// Where the holder finds Redis; without it, it holds nothing.
 const HOLDS_ON: &str = "TIDEGATE_TEST_HOLDS_ON";
 const LEASE: Span = Span::from_millis(1_500);
 
-async fn limiter(url: &str) -> FleetLimiter {
-    let builder = FleetLimiter::builder().each("each", permits(1, LEASE));
-    builder.all("all", permits(1, LEASE)).store(store(url).await).unwrap()
+async fn limiter(url: &str) -> Node {
+    let builder = Limiter::builder().each("each", permits(1, LEASE));
+    Node::on(store(url).await, builder.all("all", permits(1, LEASE)))
 }
 
 /// The other process: holds a permit until it is killed.
@@ -66,6 +66,6 @@ async fn a_killed_holders_permits_come_back_after_their_lease() {
     };
     let pass = tokio::time::timeout(LONG, entered).await.unwrap();
     assert!(here.key("ada").enter().await.is_err(), "bob has the one of all");
-    pass.release().await.unwrap();
+    pass.release().await;
     assert!(here.key("ada").enter().await.is_ok());
 }

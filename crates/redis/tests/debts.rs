@@ -7,16 +7,17 @@ mod stand;
 use std::time::Duration;
 
 use tidegate_core::{Policy, Quota, Span, Verdict};
-use tidegate_redis::{By, FleetLimiter, WithoutStore};
+use tidegate_redis::{By, Fleet, WithoutStore};
+use tidegate_store::{Limiter, MemoryStore};
 use tidegate_testbed::Server;
 
-use self::stand::{LONG, teach_repaying};
+use self::stand::{LONG, Node, store_within, teach_repaying};
 
 const LIMIT: u32 = 10;
 const KEYS_MAX: usize = 1_000;
 const KEYS: usize = 5_000;
 
-async fn until_it_decides(limiter: &FleetLimiter) {
+async fn until_it_decides(limiter: &Node) {
     let asking = async {
         while limiter.key("somebody").peek().await.by() != By::Store {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -28,10 +29,11 @@ async fn until_it_decides(limiter: &FleetLimiter) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_with_more_keys_than_are_remembered_costs_others_nothing() {
     let mut server = Server::start().unwrap();
-    let builder = FleetLimiter::builder().each("client", Quota::per_day(LIMIT));
+    let builder = Limiter::builder().each("client", Quota::per_day(LIMIT));
     let builder = builder.without_store(WithoutStore::Local { nodes: 1 }).remember_refusals(false);
-    let builder = builder.local_keys_max(KEYS_MAX).deadline(Duration::from_millis(500));
-    let limiter = builder.connect(&server.url()).await.unwrap();
+    let store = store_within(&server.url(), Duration::from_millis(500)).await;
+    let local = MemoryStore::with_keys_max(KEYS_MAX);
+    let limiter = Node::new(builder, Fleet::with_local(store, local));
     server.kill();
     let mut passed = Vec::new();
     for number in 0..KEYS {
@@ -72,14 +74,13 @@ async fn an_outage_with_more_keys_than_are_remembered_costs_others_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_given_back_without_it_is_not_owed_to_it() {
     let mut server = Server::start().unwrap();
-    let builder = FleetLimiter::builder().each("client", Quota::per_day(LIMIT));
+    let builder = Limiter::builder().each("client", Quota::per_day(LIMIT));
     let builder = builder.without_store(WithoutStore::Local { nodes: 1 }).remember_refusals(false);
-    let builder = builder.deadline(Duration::from_millis(500));
-    let limiter = builder.connect(&server.url()).await.unwrap();
+    let limiter = Node::within(Duration::from_millis(500), &server.url(), builder).await;
     server.kill();
     let given_back = limiter.key("ada").cost(3).enter().await.unwrap();
     let kept = limiter.key("ada").cost(4).enter().await.unwrap();
-    given_back.refund().await.unwrap();
+    given_back.refund().await;
     drop(kept);
     let here = limiter.key("ada").cost(0).peek().await;
     assert_eq!((here.by(), here.decision().remaining), (By::Local, LIMIT - 4));
@@ -96,9 +97,9 @@ async fn what_there_is_no_room_for_overdraws_a_bucket() {
     let server = Server::start().unwrap();
     let mut nodes = Vec::new();
     for _ in 0..2 {
-        let builder = FleetLimiter::builder().each("client", Quota::per_day(LIMIT));
+        let builder = Limiter::builder().each("client", Quota::per_day(LIMIT));
         let builder = builder.without_store(WithoutStore::Local { nodes: 2 });
-        nodes.push(builder.remember_refusals(false).connect(&server.url()).await.unwrap());
+        nodes.push(Node::connect(&server.url(), builder.remember_refusals(false)).await);
     }
     let policy = Policy::token_bucket(Quota::per_day(LIMIT)).unwrap();
     teach_repaying(&nodes[0], policy).await;

@@ -10,12 +10,13 @@ mod stand;
 use std::time::Duration;
 
 use tidegate_core::Quota;
-use tidegate_redis::{By, FleetLimiter, WithoutStore};
+use tidegate_redis::{By, WithoutStore};
+use tidegate_store::Limiter;
 use tidegate_testbed::{Cluster, Sentinels, key_in, until};
 use tokio::sync::Mutex;
 
 use self::stand::load::{Allowed, Load, Log};
-use self::stand::{LONG, url_of};
+use self::stand::{LONG, Node, url_of};
 
 /// One at a time: each of them runs six servers or more.
 static ALONE: Mutex<()> = Mutex::const_new(());
@@ -25,13 +26,13 @@ const DEADLINE: Duration = Duration::from_millis(20);
 const BURST: u64 = 20;
 const ALLOWED: Allowed = Allowed { burst: BURST, per_second: 100 };
 
-async fn limiter(url: &str, without: WithoutStore) -> FleetLimiter {
+async fn limiter(url: &str, without: WithoutStore) -> Node {
     let quota = Quota::per_second(100).burst(20);
-    let builder = FleetLimiter::builder().each("client", quota).remember_refusals(false);
-    builder.without_store(without).deadline(DEADLINE).connect(url).await.unwrap()
+    let builder = Limiter::builder().each("client", quota).remember_refusals(false);
+    Node::within(DEADLINE, url, builder.without_store(without)).await
 }
 
-fn wait_for_store(limiter: &FleetLimiter) {
+fn wait_for_store(limiter: &Node) {
     let before = limiter.counts().store;
     until(LONG, "Redis decides", || before + 200 < limiter.counts().store).unwrap();
 }

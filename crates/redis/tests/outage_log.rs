@@ -7,14 +7,15 @@ mod stand;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Quota;
-use tidegate_redis::{FleetLimiter, WithoutStore};
+use tidegate_redis::WithoutStore;
+use tidegate_store::Limiter;
 use tidegate_testbed::{Server, until};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use self::stand::LONG;
 use self::stand::load::Load;
+use self::stand::{LONG, Node};
 
 static LINES: AtomicU64 = AtomicU64::new(0);
 static BACK: AtomicU64 = AtomicU64::new(0);
@@ -64,10 +65,9 @@ impl Visit for Message {
 async fn thousands_of_decisions_without_redis_are_a_few_lines_and_its_return_is_one() {
     tracing::subscriber::set_global_default(Counting).unwrap();
     let mut server = Server::start().unwrap();
-    let builder =
-        FleetLimiter::builder().each("client", Quota::per_second(1)).remember_refusals(false);
+    let builder = Limiter::builder().each("client", Quota::per_second(1)).remember_refusals(false);
     let builder = builder.without_store(WithoutStore::Open);
-    let limiter = builder.connect(&server.url()).await.unwrap();
+    let limiter = Node::connect(&server.url(), builder).await;
     assert!(limiter.decide("ada").await.verdict().passes());
     server.kill();
     let load = Load::start(&limiter, &["ada", "bob"], 4);

@@ -7,12 +7,13 @@ mod stand;
 use std::time::Duration;
 
 use tidegate_core::{Policy, Quota, Tick, Verdict};
-use tidegate_redis::{By, FleetLimiter, FleetLimiterBuilder, StoreError, WithoutStore};
+use tidegate_redis::{By, StoreError, WithoutStore};
+use tidegate_store::{Limiter, LimiterBuilder};
 use tidegate_testbed::{Proxy, Server, until};
 use tokio::sync::Mutex;
 
 use self::stand::load::{Allowed, Load, Log};
-use self::stand::{LONG, key, teach_repaying};
+use self::stand::{LONG, Node, key, teach_repaying};
 
 /// One at a time: they count what comes of a server that does nothing else.
 static ALONE: Mutex<()> = Mutex::const_new(());
@@ -42,17 +43,17 @@ impl Seen {
     }
 }
 
-async fn limiter(url: &str, builder: FleetLimiterBuilder) -> FleetLimiter {
-    builder.deadline(DEADLINE).connect(url).await.unwrap()
+async fn limiter(url: &str, builder: LimiterBuilder) -> Node {
+    Node::within(DEADLINE, url, builder).await
 }
 
-fn fallbacks(limiter: &FleetLimiter) -> u64 {
+fn fallbacks(limiter: &Node) -> u64 {
     let counts = limiter.counts();
     counts.local + counts.open + counts.closed
 }
 
 /// Takes the server away under load, until some hundred decisions were made without it.
-async fn outage(server: &mut Server, limiter: &FleetLimiter, goes: Goes, keys: &[&str]) -> Seen {
+async fn outage(server: &mut Server, limiter: &Node, goes: Goes, keys: &[&str]) -> Seen {
     let load = Load::start(limiter, keys, TASKS);
     until(LONG, "Redis decides", || 50 < limiter.counts().store).unwrap();
     match goes {
@@ -88,7 +89,7 @@ async fn closed_lets_nothing_pass() {
     let _alone = ALONE.lock().await;
     for goes in [Goes::Still, Goes::Down] {
         let mut server = Server::start().unwrap();
-        let builder = FleetLimiter::builder().each("client", Quota::per_second(1_000_000));
+        let builder = Limiter::builder().each("client", Quota::per_second(1_000_000));
         let limiter = limiter(&server.url(), builder.without_store(WithoutStore::Closed)).await;
         let seen = outage(&mut server, &limiter, goes, &["ada", "bob"]).await;
         println!("closed {goes:?}: {:?} ms", seen.log.waited_ms());
@@ -107,7 +108,7 @@ async fn open_lets_everything_pass() {
     let _alone = ALONE.lock().await;
     for goes in [Goes::Still, Goes::Down] {
         let mut server = Server::start().unwrap();
-        let builder = FleetLimiter::builder().each("client", Quota::per_second(100).burst(10));
+        let builder = Limiter::builder().each("client", Quota::per_second(100).burst(10));
         let builder = builder.remember_refusals(false).without_store(WithoutStore::Open);
         let limiter = limiter(&server.url(), builder).await;
         let seen = outage(&mut server, &limiter, goes, &["ada"]).await;
@@ -128,7 +129,7 @@ async fn local_lets_this_node_s_share_pass() {
     let _alone = ALONE.lock().await;
     for goes in [Goes::Still, Goes::Down] {
         let mut server = Server::start().unwrap();
-        let builder = FleetLimiter::builder().each("client", Quota::per_second(100).burst(20));
+        let builder = Limiter::builder().each("client", Quota::per_second(100).burst(20));
         let builder = builder.remember_refusals(false);
         let limiter =
             limiter(&server.url(), builder.without_store(WithoutStore::Local { nodes: 2 })).await;
@@ -151,7 +152,7 @@ async fn what_was_let_through_without_redis_is_charged_to_it_afterwards() {
     let _alone = ALONE.lock().await;
     let server = Server::start().unwrap();
     let quota = Quota::per_day(200);
-    let builder = FleetLimiter::builder().each("client", quota).remember_refusals(false);
+    let builder = Limiter::builder().each("client", quota).remember_refusals(false);
     let limiter = limiter(&server.url(), builder).await;
     teach_repaying(&limiter, Policy::token_bucket(quota).unwrap()).await;
     server.pause();
@@ -176,7 +177,7 @@ async fn an_outage_costs_one_burst_at_most() {
     let _alone = ALONE.lock().await;
     for goes in [Goes::Still, Goes::Down] {
         let mut server = Server::start().unwrap();
-        let builder = FleetLimiter::builder().each("client", Quota::per_day(20));
+        let builder = Limiter::builder().each("client", Quota::per_day(20));
         let limiter = limiter(&server.url(), builder.remember_refusals(false)).await;
         let policy = Policy::token_bucket(Quota::per_day(20)).unwrap();
         teach_repaying(&limiter, policy).await;
@@ -195,7 +196,7 @@ async fn only_probes_go_out_while_redis_is_away() {
     let _alone = ALONE.lock().await;
     let server = Server::start().unwrap();
     let proxy = Proxy::start(&server).unwrap();
-    let builder = FleetLimiter::builder().each("client", Quota::per_second(1_000_000));
+    let builder = Limiter::builder().each("client", Quota::per_second(1_000_000));
     let limiter = limiter(&proxy.url(), builder.without_store(WithoutStore::Open)).await;
     let load = Load::start(&limiter, &["ada", "bob", "carol"], 4);
     until(LONG, "Redis decides", || 50 < limiter.counts().store).unwrap();
@@ -263,7 +264,7 @@ async fn late_calls_are_charged_once_at_most() {
 async fn coming_and_going_gives_no_fresh_share() {
     let _alone = ALONE.lock().await;
     let server = Server::start().unwrap();
-    let builder = FleetLimiter::builder().each("client", Quota::per_day(10));
+    let builder = Limiter::builder().each("client", Quota::per_day(10));
     let limiter = limiter(&server.url(), builder.remember_refusals(false)).await;
     assert_eq!(limiter.decide("other").await.by(), By::Store);
     let (mut local, mut store) = (0, 0);
@@ -293,7 +294,7 @@ async fn coming_and_going_gives_no_fresh_share() {
 
 /// Longer than a deadline, by the same timers: however late they are on a busy machine, a decision
 /// whose own timer was to fire long before has been made.
-async fn in_time(limiter: &FleetLimiter, deadline: Duration) -> By {
+async fn in_time(limiter: &Node, deadline: Duration) -> By {
     let late = async {
         tokio::time::sleep(deadline * 3).await;
         // Timers that are late fire together: whatever they have woken has many turns.
@@ -315,7 +316,7 @@ async fn one_deadline_is_for_all_that_a_decision_takes() {
     let _alone = ALONE.lock().await;
     let server = Server::start().unwrap();
     let quota = Quota::per_second(1_000);
-    let builder = FleetLimiter::builder().each("a", quota).each("b", quota).all("c", quota);
+    let builder = Limiter::builder().each("a", quota).each("b", quota).all("c", quota);
     let limiter = limiter(&server.url(), builder).await;
     let all_by = async |wanted: By| {
         let asking = async {

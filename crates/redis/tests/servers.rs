@@ -7,12 +7,11 @@ mod stand;
 use std::time::Duration;
 
 use tidegate_core::{Kind, Policy, Quota, Span, Verdict};
-use tidegate_redis::{
-    By, ConnectError, FleetCharge, FleetLimiter, FleetLimiterBuilder, StoreError, WithoutStore,
-};
+use tidegate_redis::{By, ConnectError, Fleet, FleetCharge, StoreError, WithoutStore};
+use tidegate_store::Limiter;
 use tidegate_testbed::{Flavor, Reply, Server};
 
-use self::stand::{key, names, still_store, store};
+use self::stand::{Node, key, names, still_store, store};
 
 #[tokio::test]
 async fn every_server_decides_refuses_and_gives_back() {
@@ -53,14 +52,13 @@ async fn a_server_that_is_too_old_is_named() {
         return;
     }
     let server = Server::builder().flavor(Flavor::Old).start().unwrap();
-    let builder = FleetLimiter::builder().each("client", Quota::per_second(1));
-    let error = builder.connect(&server.url()).await.unwrap_err();
+    let error = Fleet::connect(&server.url()).await.unwrap_err();
     let text = error.to_string();
     let wanted = ConnectError::TooOld {
         address: format!("127.0.0.1:{}", server.port()),
         version: text.split(" is ").nth(1).unwrap().split(';').next().unwrap().to_owned(),
     };
-    assert_eq!(error, tidegate_redis::FleetBuildError::Connect(wanted));
+    assert_eq!(error, wanted);
     assert!(text.contains("redis 5.0") && text.contains("use a 64-bit Redis 6.2"), "{text}");
 }
 
@@ -127,13 +125,14 @@ async fn what_a_server_refuses_is_no_damage_of_keys_that_were_never_there() {
 #[tokio::test]
 async fn whoever_a_full_server_cannot_charge_is_decided_without_it() {
     let server = Server::start().unwrap();
-    let new = |without| -> FleetLimiterBuilder {
-        let builder = FleetLimiter::builder().each("client", Quota::per_day(3));
-        builder.without_store(without).deadline(Duration::from_secs(5))
+    let new = async |without| {
+        let builder = Limiter::builder().each("client", Quota::per_day(3));
+        let builder = builder.without_store(without);
+        Node::within(Duration::from_secs(5), &server.url(), builder).await
     };
-    let open = new(WithoutStore::Open).connect(&server.url()).await.unwrap();
-    let closed = new(WithoutStore::Closed).connect(&server.url()).await.unwrap();
-    let local = new(WithoutStore::Local { nodes: 3 }).connect(&server.url()).await.unwrap();
+    let open = new(WithoutStore::Open).await;
+    let closed = new(WithoutStore::Closed).await;
+    let local = new(WithoutStore::Local { nodes: 3 }).await;
     for limiter in [&open, &closed, &local] {
         assert!(limiter.decide("ada").await.verdict().passes());
     }

@@ -7,21 +7,20 @@ mod stand;
 use std::time::Duration;
 
 use tidegate_core::Quota;
-use tidegate_redis::{
-    By, ConnectError, FleetBuildError, FleetLimiter, FleetLimiterBuilder, WithoutStore,
-};
+use tidegate_redis::{By, ConnectError, Fleet, RedisStore, Settings, WithoutStore};
+use tidegate_store::{Limiter, LimiterBuilder};
 use tidegate_testbed::{Cluster, Sentinels, Server};
 
-use self::stand::LONG;
+use self::stand::{LONG, Node};
 
-fn limiter() -> FleetLimiterBuilder {
-    let builder = FleetLimiter::builder().each("client", Quota::per_day(10));
+fn limiter() -> LimiterBuilder {
+    let builder = Limiter::builder().each("client", Quota::per_day(10));
     builder.without_store(WithoutStore::Local { nodes: 2 }).remember_refusals(false)
 }
 
 /// Starts without Redis, takes this node's share, and sees what is left once Redis is there.
 async fn starts(url: &str, restart: impl FnOnce()) {
-    let limiter = limiter().connect(url).await.unwrap();
+    let limiter = Node::connect(url, limiter()).await;
     assert!(!limiter.store().health().is_seen());
     let mut passed = 0;
     for _ in 0..20 {
@@ -103,10 +102,9 @@ async fn behind_sentinels() {
 async fn a_server_that_is_required() {
     let mut server = Server::start().unwrap();
     server.kill();
-    let error = limiter().required().connect(&server.url()).await.unwrap_err();
-    let FleetBuildError::Connect(ConnectError::Unreachable { address, .. }) = &error else {
-        panic!("{error}")
-    };
+    let settings = Settings::from_url(&server.url()).unwrap();
+    let error = RedisStore::builder(settings).required().connect().await.unwrap_err();
+    let ConnectError::Unreachable { address, .. } = &error else { panic!("{error}") };
     assert_eq!(address, &format!("127.0.0.1:{}", server.port()));
 }
 
@@ -114,9 +112,6 @@ async fn a_server_that_is_required() {
 async fn a_server_that_refuses_stops_it_all_the_same() {
     let server = Server::builder().setting("requirepass", "secret").start().unwrap();
     let url = format!("redis://127.0.0.1:{}", server.port());
-    let error = limiter().connect(&url).await.unwrap_err();
-    assert!(
-        matches!(error, FleetBuildError::Connect(ConnectError::Unauthorized { .. })),
-        "{error}"
-    );
+    let error = Fleet::connect(&url).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Unauthorized { .. }), "{error}");
 }

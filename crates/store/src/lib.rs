@@ -29,13 +29,13 @@ pub use crate::later::{Later, Work, all, at_once};
 #[doc(hidden)]
 pub use crate::limiter::block_on;
 pub use crate::limiter::{
-    Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, ToPolicy,
-    UnknownRule,
+    Acquire, Answer, Ask, BuildError, ChangeError, Limiter, LimiterBuilder, Pass, SharedAsk,
+    SharedLimiter, SharedPass, ToPolicy, UnknownRule,
 };
 pub use crate::memory::{
     Charge, MemoryStats, MemoryStore, PreparedRules, Rule, TooManyRules, Wanted,
 };
-pub use crate::shaper::{AcquireSlot, NoSlot, Shaper, ShaperBuilder, Slot};
+pub use crate::shaper::{AcquireSlot, NoSlot, Shaper, ShaperBuilder, SharedShaper, Slot};
 pub use crate::snapshot::{Exported, NamedRule, Restored, RestoredRule, SnapshotError};
 pub use crate::stats::{
     DecisionCounts, ErrorCounts, Health, NodeHealth, RemoteStats, RoundTrips, StoreStats,

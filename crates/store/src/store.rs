@@ -20,7 +20,7 @@ use tidegate_core::{Decision, Policy, Receipt, Span, Tick, Verdict, WithoutStore
 use crate::by::By;
 use crate::clock::Clock;
 use crate::key::{Key, KeyTooLong, Keys};
-use crate::later::{Later, all, at_once};
+use crate::later::{Later, Work, all, at_once};
 use crate::memory::{MemoryStore, Rule};
 use crate::stats::{Health, StoreStats};
 use crate::text_key::TextKey;
@@ -63,6 +63,14 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn put(&self, wanted: &[WantedLimit<'_>], now: Tick) -> Result<Vec<StoreLimit>, StoreFailure> {
         self.prepare(wanted, now).map(PreparedLimits::commit)
     }
+
+    /// Carries over what keys consumed under a policy that a limit had before this process began. A
+    /// store that begins with this process has nothing to carry over.
+    fn formerly(&self, _limit: &StoreLimit, _policy: Policy) {}
+
+    /// Says whether refusals by a limit are repeated in this process, until time allows the
+    /// request. A store that answers at once has no need to.
+    fn remember_refusals(&self, _limit: &StoreLimit, _yes: bool) {}
 
     /// Judges one request by several limits: with [`Verb::Decide`] all are charged, or none.
     ///
@@ -134,6 +142,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Makes a key fresh under a limit.
     fn reset(&self, at: Place<'_>) -> Later<Result<(), StoreFailure>>;
 
+    /// Finishes work on answers of this store that nobody waits for any more.
+    fn finish(&self, work: Work<()>);
+
     /// What it holds and has seen.
     fn stats(&self) -> StoreStats;
 
@@ -170,6 +181,22 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Says how much of adaptive limits this `node` gives out, and hears the least that nodes said
     /// lately, beside the requests. What is said counts for `lease`.
     fn share_factor(&self, _node: u64, _own: Option<Share>, _lease: Span, _heard: HearsFactor) {}
+}
+
+impl dyn Store {
+    /// Makes all limits that are wanted; one that is missing would let everything pass.
+    pub(crate) fn put_all(
+        &self,
+        wanted: &[WantedLimit<'_>],
+        clock: &dyn Clock,
+    ) -> Result<Vec<StoreLimit>, StoreFailure> {
+        let made = self.put(wanted, self.now(clock))?;
+        if made.len() == wanted.len() {
+            Ok(made)
+        } else {
+            Err(StoreFailure::new("the store did not make all limits: mend its `put`"))
+        }
+    }
 }
 
 /// What is done when the nodes have said how much they give out.
@@ -316,6 +343,10 @@ pub struct MemoryCharge {
 pub trait OtherCharge: Any + fmt::Debug + Send + Sync {
     /// What became of it since it was decided, if it was settled.
     fn standing(&self) -> Option<Standing>;
+
+    /// Has all of it stand from now on. Dropped, a charge gives back permits; one that stands gives
+    /// back nothing, and permits come back when their lease ends.
+    fn stand(&mut self);
 }
 
 /// What became of a charge.
@@ -337,8 +368,21 @@ pub struct Left {
 }
 
 /// Why a store cannot do what is wanted of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoreFailure(Box<str>);
+
+impl<'a> WantedLimit<'a> {
+    /// A limit of one quota, all of which is given out.
+    pub fn new(
+        name: impl Into<String>,
+        (policy, without): (Policy, WithoutStore),
+        before: Option<&'a StoreLimit>,
+    ) -> WantedLimit<'a> {
+        let name = name.into();
+        let (limit, whole, others) = (name.clone(), policy, Vec::new());
+        WantedLimit { name, limit, policy, whole, without, before, others }
+    }
+}
 
 impl<'s> PreparedLimits<'s> {
     /// Limits, and how they come into force: all of them within microseconds.
@@ -365,6 +409,12 @@ impl fmt::Debug for PreparedLimits<'_> {
 }
 
 impl Judgment {
+    /// All in one: the verdict of all together, with the numbers of the limit that is closest to
+    /// refusing, or that refused for longest.
+    pub fn decision(&self) -> Decision {
+        in_one(self.verdict, self.limits.iter().map(|(decision, _)| decision))
+    }
+
     /// The answer to a request that is not even asked about: it never passes.
     pub fn never(charges: &[LimitCharge<'_>]) -> Judgment {
         let said = || (Decision::of_no_limit(Verdict::Never), Charged::Nothing);
@@ -373,7 +423,20 @@ impl Judgment {
     }
 }
 
+/// The verdict of all together, with the numbers of the one that speaks for them.
+pub(crate) fn in_one<'d>(verdict: Verdict, each: impl Iterator<Item = &'d Decision>) -> Decision {
+    let speaks = each.min_by_key(|it| (it.verdict != verdict, it.remaining));
+    Decision { verdict, ..speaks.copied().unwrap_or(Decision::of_no_limit(verdict)) }
+}
+
 impl Charged {
+    /// Lets it stand, permits too, which come back when their lease ends.
+    pub fn stand(self) {
+        if let Charged::Other(mut charged) = self {
+            charged.stand();
+        }
+    }
+
     /// What became of it since it was decided, where its store says so later.
     #[inline]
     pub fn standing(&self) -> Option<Standing> {

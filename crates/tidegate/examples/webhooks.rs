@@ -8,11 +8,12 @@ use std::error::Error;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
-use tidegate::redis::FleetShaper;
-use tidegate::{Clock as _, Quota, SystemClock, Tick};
+use tidegate::redis::{Fleet, RedisStore, Settings};
+use tidegate::{Clock as _, Quota, Shaper, SystemClock, Tick};
 
 const PROCESSES: usize = 3;
 const CALLS_EACH: usize = 10;
@@ -32,11 +33,11 @@ fn main() -> Result<(), Failed> {
 #[tokio::main(flavor = "current_thread")]
 async fn send(redis: &str, partner: &str, process: &str) -> Result<(), Failed> {
     // The partner takes ten a second. We keep up to a minute's calls waiting, and none for longer.
-    let shaper = FleetShaper::builder("webhooks", Quota::per_second(10).burst(600))
+    let store = RedisStore::builder(Settings::from_url(redis)?);
+    let fleet = Fleet::new(store.deadline(Duration::from_secs(1)).connect().await?);
+    let shaper = Shaper::builder(Quota::per_second(10).burst(600))
         .longest_wait(Duration::from_mins(1))
-        .deadline(Duration::from_secs(1))
-        .connect(redis)
-        .await?;
+        .build_on("webhooks", Arc::new(fleet))?;
     let mut connection = TcpStream::connect(partner)?;
     connection.set_nodelay(true)?;
     for _ in 0..CALLS_EACH {

@@ -5,9 +5,10 @@ pub use tidegate_core::{
     UnknownKind, Verdict, WithoutStore, decide_all,
 };
 pub use tidegate_store::{
-    Acquire, AcquireSlot, Answer, Ask, BuildError, ChangeError, Charge, Clock, Key, KeyTooLong,
-    Keys, Limiter, LimiterBuilder, ManualClock, MemoryStore, NoSlot, Pass, Rule, Shaper,
-    ShaperBuilder, Slot, SystemClock, ToPolicy, TooManyRules, UnknownRule, WakeId,
+    Acquire, AcquireSlot, Answer, Ask, BuildError, By, ChangeError, Charge, Clock, Key, KeyPart,
+    KeyTooLong, Keys, Limiter, LimiterBuilder, ManualClock, MemoryStore, NoSlot, Pass, Rule,
+    Shaper, ShaperBuilder, SharedAsk, SharedLimiter, SharedPass, SharedShaper, Slot, Store,
+    SystemClock, ToPolicy, TooManyRules, UnknownRule, WakeId,
 };
 
 /// Shares what there is: requests wait, and tenants are served by weight.

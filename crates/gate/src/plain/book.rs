@@ -103,8 +103,7 @@ fn put(
     before: Option<&StoreLimit>,
     now: Tick,
 ) -> Result<StoreLimit, StoreFailure> {
-    let (limit, whole, others) = (name.clone(), policy, Vec::new());
-    let wanted = WantedLimit { name, limit, policy, whole, without, before, others };
+    let wanted = WantedLimit::new(name, (policy, without), before);
     let made = store.put(&[wanted], now)?.into_iter().next();
     made.ok_or_else(|| StoreFailure::new("no limit was made"))
 }

@@ -119,6 +119,10 @@ impl OtherCharge for FleetCharged {
     fn standing(&self) -> Option<Standing> {
         self.ledger.as_ref().map(|ledger| ledger.standing())
     }
+
+    fn stand(&mut self) {
+        std::mem::take(&mut self.receipts).keep();
+    }
 }
 
 impl std::fmt::Debug for FleetCharged {

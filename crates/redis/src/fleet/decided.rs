@@ -7,7 +7,7 @@ use tidegate_store::By;
 use super::FleetReceipts;
 
 /// What all limits of a request said.
-pub(crate) type Decisions = SmallVec<[Decision; 4]>;
+pub(super) type Decisions = SmallVec<[Decision; 4]>;
 
 /// The answer of a [`Fleet`](super::Fleet) to one request. It borrows nothing.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl FleetDecided {
 }
 
 /// The verdict of all together, with the numbers of the one that speaks for them.
-pub(crate) fn in_one(verdict: Verdict, each: &[Decision]) -> Decision {
+fn in_one(verdict: Verdict, each: &[Decision]) -> Decision {
     let speaks = each.iter().min_by_key(|it| (it.verdict != verdict, it.remaining));
     let nothing = Decision::of_no_limit(verdict);
     Decision { verdict, ..speaks.copied().unwrap_or(nothing) }

@@ -22,19 +22,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use tidegate_core::{Debited, Policy, Tick, WithoutStore};
-use tidegate_store::{Clock as _, DecisionCounts, MemoryStore, SystemClock};
+use tidegate_store::{ChangeError, Clock as _, DecisionCounts, MemoryStore, SystemClock};
 
 use self::counts::Counts;
+use self::decided::Decisions;
 pub use self::decided::FleetDecided;
-pub(crate) use self::decided::{Decisions, in_one};
 use self::judge::Part;
 use self::owed::Owed;
 pub use self::put::WantedRule;
 pub use self::receipts::FleetReceipts;
 use self::repay::Repaying;
 use self::returns::Returns;
+pub use self::rule::SharedRule;
 use self::rule::share;
-pub use self::rule::{FleetChangeError, SharedRule};
+use crate::error::ConnectError;
 use crate::failure::StoreError;
 use crate::rule::FleetRule;
 use crate::store::RedisStore;
@@ -43,15 +44,16 @@ use tidegate_store::TextKey as FleetKey;
 /// Decides for a whole fleet, by rules that are chosen request by request and may come, go and
 /// change meanwhile. Clones are the same fleet.
 ///
-/// A [`FleetLimiter`](crate::FleetLimiter) is this with rules that are given once. Like it, it
+/// It is a [`Store`](tidegate_store::Store), on which a
+/// [`SharedLimiter`](tidegate_store::SharedLimiter) stands, whose rules are given once. Like it, it
 /// always answers: where Redis does not, each rule says what to do.
 ///
 /// ```no_run
 /// use tidegate_core::{Policy, Quota};
-/// use tidegate_redis::{Fleet, FleetKey, RedisStore, SharedCharge, WithoutStore};
+/// use tidegate_redis::{Fleet, FleetKey, SharedCharge, WithoutStore};
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-/// let fleet = Fleet::new(RedisStore::connect("redis://127.0.0.1:6379").await?);
+/// let fleet = Fleet::connect("redis://127.0.0.1:6379").await?;
 /// let requests = Policy::token_bucket(Quota::per_minute(100))?;
 /// let requests = fleet.rule("requests", requests, WithoutStore::Local { nodes: 4 })?;
 /// let bytes = Policy::token_bucket(Quota::per_minute(1_000_000))?;
@@ -117,6 +119,11 @@ impl Fleet {
     /// Keys that are counted here while Redis does not answer, unless a store is given for it.
     pub const LOCAL_KEYS_MAX: usize = 1_000_000;
 
+    /// Connects to `url`, with everything else as it usually is.
+    pub async fn connect(url: &str) -> Result<Fleet, ConnectError> {
+        RedisStore::connect(url).await.map(Fleet::new)
+    }
+
     /// A fleet on a store that is connected already.
     pub fn new(store: RedisStore) -> Fleet {
         Fleet::with_local(store, MemoryStore::with_keys_max(Fleet::LOCAL_KEYS_MAX))
@@ -158,7 +165,7 @@ impl Fleet {
         name: &str,
         policy: Policy,
         without: WithoutStore,
-    ) -> Result<SharedRule, FleetChangeError> {
+    ) -> Result<SharedRule, ChangeError> {
         self.rule_of(self.inner.store.rule(name, policy), without)
     }
 
@@ -168,10 +175,10 @@ impl Fleet {
         &self,
         rule: FleetRule,
         without: WithoutStore,
-    ) -> Result<SharedRule, FleetChangeError> {
+    ) -> Result<SharedRule, ChangeError> {
         let number = self.inner.rules.fetch_add(1, Ordering::Relaxed);
         let share = share(rule.policy(), self.among_all(without));
-        let share = share.map_err(FleetChangeError::Quota)?;
+        let share = share.map_err(ChangeError::Quota)?;
         SharedRule::new(rule, (number, without), share, (&self.inner.local, &self.inner.owed))
     }
 
@@ -198,7 +205,7 @@ impl Fleet {
     ///
     /// Every node has to be told. Until all are, those with the old policy and those with the new
     /// one count apart: at most what both allow together passes.
-    pub fn change(&self, rule: &SharedRule, policy: Policy) -> Result<(), FleetChangeError> {
+    pub fn change(&self, rule: &SharedRule, policy: Policy) -> Result<(), ChangeError> {
         let (name, without, before) = (rule.name(), rule.without(), Some(rule));
         let (limit, whole) = (name, policy);
         let wanted = WantedRule { name, limit, policy, whole, without, before, others: &[] };

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use tidegate_core::{Applied, Kind, Policy, WithoutStore};
-use tidegate_store::{PreparedRules, Rule, Wanted};
+use tidegate_store::{ChangeError, PreparedRules, Rule, Wanted};
 
 use super::Fleet;
-use super::rule::{FleetChangeError, Now, Present, SharedRule, share};
+use super::rule::{Now, Present, SharedRule, share};
 use crate::rule::FleetRule;
 
 /// A rule that is wanted of a [`Fleet`]: a new one, or what another becomes.
@@ -36,7 +36,7 @@ pub struct WantedRule<'a> {
 impl Fleet {
     /// All rules that are wanted, in their order. If there is no room for all of them, or one is
     /// impossible, nothing has happened. Every node has to be told, as of a [`Fleet::change`].
-    pub fn put(&self, wanted: &[WantedRule<'_>]) -> Result<Vec<SharedRule>, FleetChangeError> {
+    pub fn put(&self, wanted: &[WantedRule<'_>]) -> Result<Vec<SharedRule>, ChangeError> {
         self.prepare(wanted).map(PreparedShared::commit)
     }
 
@@ -45,11 +45,11 @@ impl Fleet {
     pub(super) fn prepare(
         &self,
         wanted: &[WantedRule<'_>],
-    ) -> Result<PreparedShared<'_>, FleetChangeError> {
+    ) -> Result<PreparedShared<'_>, ChangeError> {
         let now = Now { here: self.now(), in_redis: self.server_now() };
         let shares: Result<Vec<Policy>, _> =
             wanted.iter().map(|it| share(&it.policy, self.among_all(it.without))).collect();
-        let shares = shares.map_err(FleetChangeError::Quota)?;
+        let shares = shares.map_err(ChangeError::Quota)?;
         let present: Vec<Option<Arc<Present>>> =
             wanted.iter().map(|it| it.before.map(SharedRule::present)).collect();
         let others =
@@ -68,8 +68,8 @@ impl Fleet {
         }
         // There is room for what is owed wherever there is for what is counted.
         let local = self.inner.local.prepare(&local, now.here);
-        let local = local.map_err(FleetChangeError::TooMany)?;
-        let owed = self.inner.owed.prepare(&owed, now.here).map_err(FleetChangeError::TooMany)?;
+        let local = local.map_err(ChangeError::TooMany)?;
+        let owed = self.inner.owed.prepare(&owed, now.here).map_err(ChangeError::TooMany)?;
         let made = local.rules().iter().zip(owed.rules());
         let shared = wanted.iter().zip(made).map(|(wanted, (local, owed))| {
             let (local, owed) = (Arc::new(local.clone()), Arc::new(owed.clone()));

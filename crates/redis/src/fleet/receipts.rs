@@ -165,13 +165,6 @@ impl FleetReceipts {
         self.fleet = self.fleet.take().or_else(|| others.fleet.take());
     }
 
-    /// Gives back everything, in a task of its own.
-    pub(crate) fn refund_soon(self) {
-        if let Some(runtime) = self.fleet.as_ref().map(|fleet| fleet.runtime().clone()) {
-            drop(runtime.spawn(async move { self.refund().await }));
-        }
-    }
-
     /// Gives back permits, and waits until that is done; the rest stands. Dropping does the same
     /// without waiting.
     pub async fn release(mut self) -> Result<(), StoreError> {

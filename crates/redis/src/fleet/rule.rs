@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tidegate_core::{
     Applied, Grains, Kind, Policy, Quota, QuotaError, Shape, Span, Tick, WithoutStore,
 };
-use tidegate_store::{MemoryStore, Rule, TooManyRules};
+use tidegate_store::{ChangeError, MemoryStore, Rule};
 
 use super::owed::Owed;
 use crate::rule::FleetRule;
@@ -48,11 +48,11 @@ impl SharedRule {
         (number, without): (u64, WithoutStore),
         share: Policy,
         stores: (&MemoryStore, &Owed),
-    ) -> Result<SharedRule, FleetChangeError> {
+    ) -> Result<SharedRule, ChangeError> {
         let (local, owed) = stores;
         let applied = Applied { policy: share, whole: rule.applied().whole };
-        let local = local.rule_of(applied).map(Arc::new).map_err(FleetChangeError::TooMany)?;
-        let owed = owed.rule(applied).map(Arc::new).map_err(FleetChangeError::TooMany)?;
+        let local = local.rule_of(applied).map(Arc::new).map_err(ChangeError::TooMany)?;
+        let owed = owed.rule(applied).map(Arc::new).map_err(ChangeError::TooMany)?;
         Ok(SharedRule::of(Present { rule, local, owed }, number, without))
     }
 
@@ -98,6 +98,13 @@ impl SharedRule {
 
     pub(super) fn present(&self) -> Arc<Present> {
         Arc::clone(&self.0.present.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same limit, of which Redis is told something more.
+    pub(super) fn adjust(&self, adjust: impl FnOnce(&FleetRule) -> FleetRule) {
+        let present = self.present();
+        let (local, owed) = (Arc::clone(&present.local), Arc::clone(&present.owed));
+        self.set(Present { rule: adjust(&present.rule), local, owed });
     }
 
     pub(super) fn set(&self, present: Present) {
@@ -147,32 +154,6 @@ fn share_of_line(grains: &Grains, nodes: u32) -> Quota {
     let cells = u32::try_from(cells).unwrap_or(u32::MAX);
     Quota::new(cells, Span::from_micros(per)).burst((grains.burst() / nodes).max(1))
 }
-
-/// Why a rule cannot be as asked.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum FleetChangeError {
-    /// The quota is not possible.
-    Quota(QuotaError),
-    /// Too many changes for one limiter.
-    TooMany(TooManyRules),
-    /// No rule has this name.
-    UnknownRule,
-}
-
-impl fmt::Display for FleetChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FleetChangeError::Quota(error) => error.fmt(f),
-            FleetChangeError::TooMany(error) => error.fmt(f),
-            FleetChangeError::UnknownRule => {
-                f.write_str("no rule has this name: give one that the limiter was built with")
-            }
-        }
-    }
-}
-
-impl std::error::Error for FleetChangeError {}
 
 /// Whether a rule hands out permits that come back.
 pub(super) fn lends(rule: &FleetRule) -> bool {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_core::adapt::Share;
-use tidegate_core::{Decision, Span, Tick};
+use tidegate_core::{Decision, Policy, Span, Tick};
 use tidegate_store::{
     Charged, Clock, FollowsNodes, Health, HearsFactor, Judgment, KeyForm, Later, LimitCharge,
     OtherLimit, Place, PreparedLimits, Standing, Store, StoreFailure, StoreKey, StoreLimit,
-    StoreStats, TextKey, Verb, WantedLimit, all,
+    StoreStats, TextKey, Verb, WantedLimit, Work, all,
 };
 
 use super::charged::FleetCharged;
@@ -61,6 +61,18 @@ impl Store for Fleet {
         let limits = prepared.rules().iter().cloned();
         let limits = limits.map(|rule| StoreLimit::Other(Arc::new(rule))).collect();
         Ok(PreparedLimits::new(limits, || drop(prepared.commit())))
+    }
+
+    fn formerly(&self, limit: &StoreLimit, policy: Policy) {
+        if let Some(limit) = rule(limit) {
+            limit.adjust(|rule| rule.formerly(policy));
+        }
+    }
+
+    fn remember_refusals(&self, limit: &StoreLimit, yes: bool) {
+        if let Some(limit) = rule(limit) {
+            limit.adjust(|rule| rule.remember_refusals(yes));
+        }
     }
 
     fn judge(&self, charges: &[LimitCharge<'_>], verb: Verb, _now: Tick) -> Later<Judgment> {
@@ -168,6 +180,10 @@ impl Store for Fleet {
             let done = Fleet::reset(&fleet, &rule, &key).await;
             done.map_err(|error| StoreFailure::new(error.to_string()))
         })
+    }
+
+    fn finish(&self, work: Work<()>) {
+        drop(self.runtime().spawn(work));
     }
 
     fn stats(&self) -> StoreStats {

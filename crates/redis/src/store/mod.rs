@@ -36,7 +36,7 @@ use tidegate_store::TextKey as FleetKey;
 /// Keeps states in Redis or Valkey, and decides there: one round trip, atomic, by its clock.
 ///
 /// It needs a Tokio runtime. Clones share the connections. It says when Redis did not decide; a
-/// [`FleetLimiter`](crate::FleetLimiter) knows what to do then.
+/// [`Fleet`](crate::Fleet) knows what to do then.
 ///
 /// ```no_run
 /// use tidegate_core::{Policy, Quota};

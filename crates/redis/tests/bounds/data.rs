@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use tidegate_core::{Kind, Policy, Quota, Span};
-use tidegate_redis::{By, FleetLimiter, FleetLimiterBuilder, RedisStore, WithoutStore};
+use tidegate_redis::{By, RedisStore, WithoutStore};
+use tidegate_store::{Limiter, LimiterBuilder};
 use tidegate_testbed::Server;
 
-use crate::stand::{LONG, key, names, still_store, store};
+use crate::stand::{LONG, Node, key, names, still_store, store};
 
 const LIMIT: u32 = 10;
 
-fn builder() -> FleetLimiterBuilder {
-    FleetLimiter::builder().each("client", Quota::per_day(LIMIT)).remember_refusals(false)
+fn builder() -> LimiterBuilder {
+    Limiter::builder().each("client", Quota::per_day(LIMIT)).remember_refusals(false)
 }
 
 /// How many of so many pass, all decided by Redis.
-async fn passed(limiter: &FleetLimiter, times: u32) -> u32 {
+async fn passed(limiter: &Node, times: u32) -> u32 {
     let mut passed = 0;
     for _ in 0..times {
         let answer = limiter.decide("ada").await;
@@ -28,7 +29,7 @@ async fn passed(limiter: &FleetLimiter, times: u32) -> u32 {
 #[tokio::test]
 async fn scripts_that_are_flushed_let_nothing_more_pass() {
     let server = Server::start().unwrap();
-    let limiter = builder().store(store(&server.url()).await).unwrap();
+    let limiter = Node::on(store(&server.url()).await, builder());
     let mut all = 0;
     for _ in 0..20 {
         server.must(&["SCRIPT", "FLUSH"]).unwrap();
@@ -40,7 +41,7 @@ async fn scripts_that_are_flushed_let_nothing_more_pass() {
 #[tokio::test]
 async fn a_key_that_is_evicted_has_one_burst_more_each_time() {
     let server = Server::start().unwrap();
-    let limiter = builder().store(store(&server.url()).await).unwrap();
+    let limiter = Node::on(store(&server.url()).await, builder());
     assert_eq!(passed(&limiter, 20).await, LIMIT);
     for _ in 0..3 {
         server.must(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]).unwrap();
@@ -62,9 +63,9 @@ async fn a_server_that_is_full_refuses_what_is_to_be_refused() {
         ("closed", WithoutStore::Closed, By::Closed),
         ("local", WithoutStore::Local { nodes: 2 }, By::Local),
     ] {
-        let builder = FleetLimiter::builder().each(name, Quota::per_day(LIMIT));
+        let builder = Limiter::builder().each(name, Quota::per_day(LIMIT));
         let builder = builder.remember_refusals(false).without_store(without);
-        let limiter = builder.store(store(&server.url()).await).unwrap();
+        let limiter = Node::on(store(&server.url()).await, builder);
         assert_eq!(passed(&limiter, 20).await, LIMIT);
         server.must(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
         assert_eq!(passed(&limiter, 20).await, 0);
@@ -89,7 +90,7 @@ async fn a_server_that_is_full_refuses_a_key_that_owes() {
     let mut nodes = Vec::new();
     for _ in 0..2 {
         let builder = builder().without_store(WithoutStore::Local { nodes: 2 });
-        nodes.push(builder.store(store(&server.url()).await).unwrap());
+        nodes.push(Node::on(store(&server.url()).await, builder));
     }
     let [here, there] = &nodes[..] else { panic!("two nodes") };
     assert_eq!(passed(there, LIMIT - 1).await, LIMIT - 1);
@@ -144,7 +145,7 @@ async fn a_node_that_starts_while_redis_is_away_has_its_share_again() {
     server.kill();
     for starts in 1..=3 {
         let limiter = builder().without_store(WithoutStore::Local { nodes: 2 });
-        let limiter = limiter.connect(&server.url()).await.unwrap();
+        let limiter = Node::connect(&server.url(), limiter).await;
         let mut passed = 0;
         for _ in 0..20 {
             let answer = limiter.decide("ada").await;

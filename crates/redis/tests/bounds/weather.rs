@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Quota, Tick};
-use tidegate_redis::{By, FleetLimiter, WithoutStore};
-use tidegate_store::{Clock as _, SystemClock};
+use tidegate_redis::{By, WithoutStore};
+use tidegate_store::{Clock as _, Limiter, SystemClock};
 use tidegate_testbed::{Server, ServerBuilder};
 use tokio::time::{sleep, timeout};
 
-use crate::stand::LONG;
 use crate::stand::load::{Allowed, Load, Log};
+use crate::stand::{LONG, Node};
 
 pub(crate) const RATE: u32 = 100;
 pub(crate) const BURST: u32 = 100;
@@ -132,16 +132,16 @@ impl Fault {
     }
 }
 
-async fn limiter(url: &str, without: WithoutStore) -> FleetLimiter {
+async fn limiter(url: &str, without: WithoutStore) -> Node {
     let quota = Quota::per_second(RATE).burst(BURST);
     // Rules of different names count apart, and nodes of one rule together.
-    let builder = FleetLimiter::builder().each(&format!("{without:?}"), quota);
+    let builder = Limiter::builder().each(&format!("{without:?}"), quota);
     let builder = builder.without_store(without).remember_refusals(false);
-    builder.connect(url).await.unwrap()
+    Node::connect(url, builder).await
 }
 
 /// Waits until Redis has decided for all of them, for about a second.
-async fn all_decide(limiters: &[FleetLimiter]) {
+async fn all_decide(limiters: &[Node]) {
     let before: Vec<u64> = limiters.iter().map(|limiter| limiter.counts().store).collect();
     for (limiter, before) in limiters.iter().zip(before) {
         let deciding = async {

@@ -1,12 +1,13 @@
 //! Limits in different slots of a cluster: charged together, or given back to the last cell.
 
 use tidegate_core::{Kind, Policy, Quota, Span};
-use tidegate_redis::{FleetCharge, FleetKey, FleetLimiter, FleetRule, RedisStore};
+use tidegate_redis::{FleetCharge, FleetKey, FleetRule, RedisStore};
 use tidegate_store::Clock as _;
+use tidegate_store::Limiter;
 use tidegate_testbed::Cluster;
 use tokio::task::JoinSet;
 
-use crate::stand::{LONG, key, still_store, url_of};
+use crate::stand::{LONG, Node, key, still_store, url_of};
 
 /// Waits until that many are used, and sees that it stays so.
 async fn settles(store: &RedisStore, rule: &FleetRule, key: &FleetKey, used: u32) {
@@ -23,8 +24,8 @@ async fn settles(store: &RedisStore, rule: &FleetRule, key: &FleetKey, used: u32
 async fn the_limit_of_all_is_kept_and_refusals_leave_nothing_behind() {
     let cluster = Cluster::start().unwrap();
     let (store, _clock) = still_store(&url_of("redis+cluster", cluster.nodes())).await;
-    let builder = FleetLimiter::builder().each("client", Quota::per_hour(3));
-    let limiter = builder.all("everyone", Quota::per_hour(100)).store(store).unwrap();
+    let builder = Limiter::builder().each("client", Quota::per_hour(3));
+    let limiter = Node::on(store, builder.all("everyone", Quota::per_hour(100)));
     let mut asking = JoinSet::new();
     for number in 0..600_u32 {
         let limiter = limiter.clone();

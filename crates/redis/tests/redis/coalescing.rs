@@ -7,11 +7,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_core::{Kind, Policy, Quota, Span};
-use tidegate_redis::{FleetCharge, FleetKey, FleetLimiter, FleetRule, RedisStore, Settings};
+use tidegate_redis::{FleetCharge, FleetKey, FleetRule, RedisStore, Settings};
+use tidegate_store::Limiter;
 use tidegate_testbed::{Proxy, Server, until};
 use tokio::task::JoinSet;
 
-use crate::stand::{LONG, calls, key, permits, still_store, store};
+use crate::stand::{LONG, Node, calls, key, permits, still_store, store};
 
 /// Asks for each key at the same time; how many pass.
 async fn ask_all(store: &RedisStore, rule: &FleetRule, keys: Vec<FleetKey>) -> usize {
@@ -75,8 +76,8 @@ async fn many_keys_take_few_calls_too() {
 async fn limits_that_differ_travel_together_and_are_judged_apart() {
     let server = Server::start().unwrap();
     let (store, _clock) = still_store(&server.url()).await;
-    let builder = FleetLimiter::builder().each("client", Quota::per_hour(3));
-    let limiter = builder.all("everyone", Quota::per_hour(100)).store(store).unwrap();
+    let builder = Limiter::builder().each("client", Quota::per_hour(3));
+    let limiter = Node::on(store, builder.all("everyone", Quota::per_hour(100)));
     let mut asking = JoinSet::new();
     for number in 0..400_u32 {
         let limiter = limiter.clone();
@@ -166,8 +167,8 @@ async fn whoever_goes_away_while_it_waits_gets_its_charge_back() {
 async fn a_permit_that_nobody_waits_for_any_more_comes_back() {
     let server = Server::start().unwrap();
     let proxy = Proxy::start(&server).unwrap();
-    let limiter = FleetLimiter::builder().each("flights", permits(1, Span::from_secs(3_600)));
-    let limiter = Arc::new(limiter.store(store(&proxy.url()).await).unwrap());
+    let limiter = Limiter::builder().each("flights", permits(1, Span::from_secs(3_600)));
+    let limiter = Arc::new(Node::on(store(&proxy.url()).await, limiter));
     drop(limiter.key("other").enter().await.unwrap());
     proxy.delay(Duration::from_millis(30));
     let mut gone = 0;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tidegate_core::{Credits, Decision, Quota, QuotaError, Span};
-use tidegate_redis::{FleetBuildError, FleetChangeError, FleetLimiter};
 use tidegate_sim::rng::Rng;
 use tidegate_store::{BuildError, Clock, Limiter, ManualClock};
 
@@ -12,7 +11,7 @@ use crate::stand::still;
 #[tokio::test]
 async fn a_fleet_saves_what_one_process_would() {
     let (quota, credits) = (Quota::per_second(3).burst(2), Credits::new(Span::from_secs(4), 5));
-    let builder = FleetLimiter::builder().each("r", quota).credits(credits);
+    let builder = Limiter::builder().each("r", quota).credits(credits);
     let (_server, fleet, clock) = still(builder).await;
     let same: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
     let here = Limiter::builder().each("r", quota).credits(credits).clock(same).build().unwrap();
@@ -41,16 +40,14 @@ async fn what_cannot_be_saved_is_said_with_the_rule() {
     let error = QuotaError::CreditsWithoutBucket;
     let here = Limiter::builder().each("r", log).credits(credits).build();
     assert_eq!(here.err(), Some(BuildError::Quota { name: "r".into(), error }));
-    let (_server, limiter, _) =
-        still(FleetLimiter::builder().each("x", Quota::per_second(1))).await;
-    let store = limiter.store().clone();
-    let there = FleetLimiter::builder().each("r", log).credits(credits).store(store.clone());
-    let wrong = FleetBuildError::Rule("r".into(), FleetChangeError::Quota(error));
-    assert_eq!(there.err(), Some(wrong));
-    let taken = FleetLimiter::builder()
+    let (_server, node, _) = still(Limiter::builder().each("x", Quota::per_second(1))).await;
+    let store = node.limiter.store();
+    let there = Limiter::builder().each("r", log).credits(credits).build_on(Arc::clone(store));
+    assert_eq!(there.err(), Some(BuildError::Quota { name: "r".into(), error }));
+    let taken = Limiter::builder()
         .each("r-peak", Quota::per_second(1))
         .each("r", Quota::per_second(1))
         .credits(credits)
-        .store(store);
-    assert_eq!(taken.err(), Some(FleetBuildError::SameName("r-peak".into())));
+        .build_on(Arc::clone(store));
+    assert_eq!(taken.err(), Some(BuildError::SameName { name: "r-peak".into() }));
 }

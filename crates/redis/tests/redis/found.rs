@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::stand::{key, names, permits, still_store, store};
+use crate::stand::{Node, key, names, permits, still_store, store};
 use tidegate_core::{Kind, Policy, Quota, Span, Tick, Verdict};
-use tidegate_redis::{By, FleetCharge, FleetKey, FleetLimiter, Settings, StoreError, WithoutStore};
+use tidegate_redis::{By, FleetCharge, FleetKey, Settings, StoreError, WithoutStore};
 use tidegate_redis::{ConnectError, RedisStore};
-use tidegate_store::Clock;
+use tidegate_store::{Clock, Limiter, LimiterBuilder};
 use tidegate_testbed::{Cluster, Server, until};
 
 fn log(limit: u32, per: Span) -> Policy {
@@ -97,13 +97,10 @@ async fn a_full_server_still_refuses() {
 #[tokio::test]
 async fn permits_of_an_outage_do_not_stay_behind_in_redis() {
     let server = Server::start().unwrap();
-    let limiter = FleetLimiter::builder()
+    let builder = Limiter::builder()
         .each("work", permits(2, Span::from_secs(3_600)))
-        .without_store(WithoutStore::Local { nodes: 1 })
-        .deadline(Duration::from_millis(20))
-        .connect(&server.url())
-        .await
-        .unwrap();
+        .without_store(WithoutStore::Local { nodes: 1 });
+    let limiter = Node::within(Duration::from_millis(20), &server.url(), builder).await;
     server.pause();
     let held = limiter.key("acme").enter().await.unwrap();
     assert_eq!(held.by(), By::Local);
@@ -133,13 +130,13 @@ async fn an_empty_tenant_can_change_its_quota_in_a_cluster() {
 #[tokio::test]
 async fn a_new_process_can_be_told_what_the_quota_was() {
     let server = Server::start().unwrap();
-    let node = |builder: tidegate_redis::FleetLimiterBuilder| {
+    let node = |builder: LimiterBuilder| {
         let url = server.url();
-        async move { builder.connect(&url).await.unwrap() }
+        async move { Node::connect(&url, builder).await }
     };
-    let old = node(FleetLimiter::builder().each("r", Quota::per_hour(100))).await;
+    let old = node(Limiter::builder().each("r", Quota::per_hour(100))).await;
     assert_eq!(old.key("ada").cost(80).decide().await.decision().remaining, 20);
-    let new = FleetLimiter::builder().each("r", Quota::per_hour(150));
+    let new = Limiter::builder().each("r", Quota::per_hour(150));
     let new = node(new.formerly(Quota::per_hour(100))).await;
     assert_eq!(new.key("ada").peek().await.decision().remaining, 70);
 }

@@ -1,10 +1,13 @@
 //! A fleet's limiter on a server that is well: rules, costs, keys, permits and changes.
 
+use std::sync::Arc;
+
 use tidegate_core::{Quota, Span, Verdict};
-use tidegate_redis::{By, FleetChangeError, FleetLimiter, RedisStore};
+use tidegate_redis::{By, Fleet, RedisStore, Settings};
+use tidegate_store::{BuildError, ChangeError, Limiter, LimiterBuilder};
 use tidegate_testbed::{Server, until};
 
-use crate::stand::{LONG, calls, names, permits, still, still_store, store_by};
+use crate::stand::{LONG, Node, calls, names, permits, still, still_store, store_by};
 
 const SECOND: Span = Span::from_secs(1);
 
@@ -15,7 +18,7 @@ fn denied(retry_after: Span) -> Verdict {
 #[tokio::test]
 async fn several_rules_pass_together_or_are_not_charged_at_all() {
     let (_server, limiter, _clock) = still(
-        FleetLimiter::builder()
+        Limiter::builder()
             .each("client", Quota::per_second(1).burst(2))
             .remember_refusals(false)
             .all("everyone", Quota::per_minute(6).burst(3)),
@@ -46,7 +49,7 @@ async fn several_rules_pass_together_or_are_not_charged_at_all() {
 
 #[tokio::test]
 async fn refusals_leave_nothing_behind() {
-    let builder = FleetLimiter::builder().each("client", Quota::per_second(1).burst(5));
+    let builder = Limiter::builder().each("client", Quota::per_second(1).burst(5));
     let (server, limiter, clock) = still(builder.remember_refusals(false)).await;
     assert!(limiter.key("ada").cost(4).decide().await.verdict().passes());
     let before = limiter.key("ada").peek().await.decision();
@@ -65,7 +68,7 @@ async fn refusals_leave_nothing_behind() {
 
 #[tokio::test]
 async fn costs_are_counted_and_nothing_costs_nothing() {
-    let builder = FleetLimiter::builder().each("tokens", Quota::per_second(10));
+    let builder = Limiter::builder().each("tokens", Quota::per_second(10));
     let (server, limiter, _clock) = still(builder).await;
     let look = limiter.key("ada").cost(0).decide().await;
     assert_eq!((look.verdict(), look.decision().remaining), (Verdict::Allow, 10));
@@ -79,9 +82,7 @@ async fn costs_are_counted_and_nothing_costs_nothing() {
 #[tokio::test]
 async fn a_rule_can_have_a_key_of_its_own() {
     let (server, limiter, _clock) = still(
-        FleetLimiter::builder()
-            .each("client", Quota::per_second(5))
-            .each("route", Quota::per_second(2)),
+        Limiter::builder().each("client", Quota::per_second(5)).each("route", Quota::per_second(2)),
     )
     .await;
     let ask = |client: &'static str| limiter.key(client).key_for("route", "/search").unwrap();
@@ -104,7 +105,7 @@ async fn a_rule_can_have_a_key_of_its_own() {
 
 #[tokio::test]
 async fn keys_of_different_tenants_count_apart() {
-    let builder = FleetLimiter::builder().each("user", Quota::per_second(1));
+    let builder = Limiter::builder().each("user", Quota::per_second(1));
     let (_server, limiter, _clock) = still(builder).await;
     for tenant in ["acme", "umbrella"] {
         let ask = || limiter.key("").in_tenant(tenant, "ada");
@@ -118,9 +119,7 @@ async fn keys_of_different_tenants_count_apart() {
 #[tokio::test]
 async fn what_cannot_be_asked_never_passes() {
     let (server, limiter, _clock) = still(
-        FleetLimiter::builder()
-            .each("client", Quota::per_second(5))
-            .all("all", Quota::per_second(5)),
+        Limiter::builder().each("client", Quota::per_second(5)).all("all", Quota::per_second(5)),
     )
     .await;
     let before = calls(&server);
@@ -137,31 +136,30 @@ async fn what_cannot_be_asked_never_passes() {
 #[tokio::test]
 async fn mistakes_in_building_are_named() {
     let server = Server::start().unwrap();
-    let build = async |builder: tidegate_redis::FleetLimiterBuilder| {
-        builder.connect(&server.url()).await.unwrap_err().to_string()
-    };
-    let new = FleetLimiter::builder;
-    let text = build(new()).await;
-    assert_eq!(text, "a limiter without rules limits nothing: add one with `each` or `all`");
+    let fleet = Fleet::connect(&server.url()).await.unwrap();
+    let built = |builder: LimiterBuilder| builder.build_on(Arc::new(fleet.clone()));
+    let build = |builder: LimiterBuilder| built(builder).unwrap_err().to_string();
+    let new = Limiter::builder;
+    assert_eq!(built(new()).unwrap_err(), BuildError::NoRules);
     let one = Quota::per_second(1);
-    let text = build(new().each("a", one).all("a", one)).await;
+    let text = build(new().each("a", one).all("a", one));
     assert_eq!(text, "two rules are called `a`: give each a name of its own");
-    let text = build(new().each("a", one).each("b", Quota::per_second(0))).await;
+    let text = build(new().each("a", one).each("b", Quota::per_second(0)));
     assert!(text.starts_with("rule `b`: "), "{text}");
     let many = (0..=RedisStore::LIMITS_MAX).fold(new(), |all, it| all.each(&it.to_string(), one));
-    assert!(build(many).await.starts_with("more than 16 rules: "));
-    let text = build(new().all(&"x".repeat(4_097), one)).await;
+    assert_eq!(built(many).unwrap_err(), BuildError::TooMany);
+    let text = build(new().all(&"x".repeat(4_097), one));
     assert!(text.contains("4096") || text.contains("4_096"), "{text}");
-    let text = new().each("a", one).connect("http://x").await.unwrap_err().to_string();
+    let text = Fleet::connect("http://x").await.unwrap_err().to_string();
     assert!(text.contains("redis://"), "{text}");
-    let text = new().each("a", one).required().connect("redis://127.0.0.1:1").await;
-    let text = text.unwrap_err().to_string();
+    let nobody = Settings::from_url("redis://127.0.0.1:1").unwrap();
+    let text = RedisStore::builder(nobody).required().connect().await.unwrap_err().to_string();
     assert!(text.starts_with("nobody answers at `127.0.0.1:1`"), "{text}");
 }
 
 #[tokio::test]
 async fn permits_come_back() {
-    let builder = FleetLimiter::builder()
+    let builder = Limiter::builder()
         .each("flights", permits(2, Span::from_secs(30)))
         .each("starts", Quota::per_second(100));
     let (_server, limiter, clock) = still(builder).await;
@@ -172,11 +170,11 @@ async fn permits_come_back() {
     let answer = enter().await.unwrap_err();
     assert_eq!(answer.violated().map(|(name, _)| name).collect::<Vec<_>>(), ["flights"]);
     // Released: the permit is there again, and what else was charged stands.
-    one.release().await.unwrap();
+    one.release().await;
     assert_eq!(starts().await, 98);
     let three = enter().await.unwrap();
     // Refunded: all is as if it had not been.
-    three.refund().await.unwrap();
+    three.refund().await;
     assert_eq!(starts().await, 98);
     let four = enter().await.unwrap();
     assert!(enter().await.is_err());
@@ -196,7 +194,7 @@ async fn permits_come_back() {
 #[tokio::test]
 async fn permits_of_one_key_and_of_all_are_taken_and_given_back_together() {
     let lease = Span::from_secs(30);
-    let builder = FleetLimiter::builder().each("each", permits(2, lease));
+    let builder = Limiter::builder().each("each", permits(2, lease));
     let (_server, limiter, clock) = still(builder.all("all", permits(3, lease))).await;
     let left = async |key: &str| {
         let answer = limiter.key(key).cost(0).peek().await;
@@ -207,7 +205,7 @@ async fn permits_of_one_key_and_of_all_are_taken_and_given_back_together() {
     let (two, three) = (enter("ada").await.unwrap(), enter("bob").await.unwrap());
     assert!(enter("cleo").await.is_err() && enter("ada").await.is_err());
     assert_eq!((left("cleo").await, left("ada").await), ([2, 0], [0, 0]));
-    one.release().await.unwrap();
+    one.release().await;
     assert_eq!((left("ada").await, left("bob").await), ([1, 1], [1, 1]));
     drop(two);
     tokio::time::timeout(LONG, async { while left("ada").await != [2, 2] {} }).await.unwrap();
@@ -221,22 +219,25 @@ async fn permits_of_one_key_and_of_all_are_taken_and_given_back_together() {
 
 #[tokio::test]
 async fn a_permit_is_given_back_once() {
-    let builder = FleetLimiter::builder().each("flights", permits(3, Span::from_secs(30)));
+    let builder = Limiter::builder().each("flights", permits(3, Span::from_secs(30)));
     let (_server, limiter, _clock) = still(builder).await;
     let held = limiter.key("ada").enter().await.unwrap();
     let released = limiter.key("ada").enter().await.unwrap();
-    released.release().await.unwrap();
+    released.release().await;
     let refunded = limiter.key("ada").enter().await.unwrap();
-    refunded.refund().await.unwrap();
+    refunded.refund().await;
     let left = async || limiter.key("ada").cost(0).peek().await.decision().remaining;
     assert_eq!(left().await, 2, "both were dropped after they were given back");
     drop(held);
     tokio::time::timeout(LONG, async { while left().await < 3 {} }).await.unwrap();
+    // Decided without being entered, it stands until its lease ends.
+    assert!(limiter.decide("ada").await.verdict().passes());
+    assert_eq!((left().await, left().await), (2, 2));
 }
 
 #[tokio::test]
 async fn a_changed_quota_keeps_what_was_consumed() {
-    let builder = FleetLimiter::builder().each("client", Quota::per_second(10));
+    let builder = Limiter::builder().each("client", Quota::per_second(10));
     let (server, limiter, _clock) = still(builder).await;
     assert!(limiter.key("ada").cost(8).decide().await.verdict().passes());
     let before = names(&server);
@@ -256,14 +257,14 @@ async fn a_changed_quota_keeps_what_was_consumed() {
     // Somebody who comes only now is not concerned.
     assert_eq!(limiter.decide("bob").await.decision().remaining, 4);
     let unknown = limiter.change("clinet", Quota::per_second(5));
-    assert_eq!(unknown, Err(FleetChangeError::UnknownRule));
+    assert_eq!(unknown, Err(ChangeError::UnknownRule));
     let text = unknown.unwrap_err().to_string();
     assert_eq!(text, "no rule has this name: give one that the limiter was built with");
 }
 
 #[tokio::test]
 async fn a_changed_quota_ends_a_remembered_refusal() {
-    let builder = FleetLimiter::builder().each("client", Quota::per_second(1));
+    let builder = Limiter::builder().each("client", Quota::per_second(1));
     let (_server, limiter, _clock) = still(builder).await;
     assert!(limiter.decide("ada").await.verdict().passes());
     assert_eq!(limiter.decide("ada").await.by(), By::Store);
@@ -278,11 +279,11 @@ async fn a_reset_is_for_the_key_and_for_the_whole_fleet() {
     let server = Server::start().unwrap();
     let (store, clock) = still_store(&server.url()).await;
     let builder = || {
-        let builder = FleetLimiter::builder().each("client", Quota::per_second(2));
+        let builder = Limiter::builder().each("client", Quota::per_second(2));
         builder.each("daily", Quota::per_day(9)).all("everyone", Quota::per_second(9))
     };
-    let here = builder().store(store).unwrap();
-    let there = builder().store(store_by(&server.url(), &clock).await).unwrap();
+    let here = Node::on(store, builder());
+    let there = Node::on(store_by(&server.url(), &clock).await, builder());
     for limiter in [&here, &there] {
         assert!(limiter.decide("ada").await.verdict().passes());
     }
@@ -297,7 +298,7 @@ async fn a_reset_is_for_the_key_and_for_the_whole_fleet() {
 
 #[tokio::test]
 async fn every_decision_is_counted_by_what_made_it() {
-    let builder = FleetLimiter::builder().each("client", Quota::per_second(3));
+    let builder = Limiter::builder().each("client", Quota::per_second(3));
     let (_server, limiter, _clock) = still(builder).await;
     for _ in 0..10 {
         let _ = limiter.decide("ada").await;

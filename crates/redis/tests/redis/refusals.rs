@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use tidegate_core::{Kind, Policy, Quota, Span, Verdict};
-use tidegate_redis::{By, FleetLimiter};
+use tidegate_redis::By;
+use tidegate_store::Limiter;
 use tidegate_testbed::Server;
 
-use crate::stand::{calls, key, permits, still, still_store, store, store_by};
+use crate::stand::{Node, calls, key, permits, still, still_store, store, store_by};
 
 /// A cell in a tenth of a second.
 fn tenth() -> Quota {
@@ -15,7 +16,7 @@ fn tenth() -> Quota {
 
 #[tokio::test]
 async fn a_remembered_refusal_ends_exactly_when_time_allows() {
-    let (server, limiter, clock) = still(FleetLimiter::builder().each("client", tenth())).await;
+    let (server, limiter, clock) = still(Limiter::builder().each("client", tenth())).await;
     assert!(limiter.decide("ada").await.verdict().passes());
     let refused = limiter.decide("ada").await;
     assert_eq!(refused.by(), By::Store);
@@ -40,7 +41,7 @@ async fn a_remembered_refusal_ends_exactly_when_time_allows() {
 #[tokio::test]
 async fn a_refusal_is_remembered_for_a_quarter_of_a_second_at_most() {
     let quota = Quota::per_minute(1);
-    let (_server, limiter, clock) = still(FleetLimiter::builder().each("client", quota)).await;
+    let (_server, limiter, clock) = still(Limiter::builder().each("client", quota)).await;
     assert!(limiter.decide("ada").await.verdict().passes());
     assert_eq!(limiter.decide("ada").await.by(), By::Store);
     clock.advance(Span::from_micros(249_999));
@@ -53,7 +54,7 @@ async fn a_refusal_is_remembered_for_a_quarter_of_a_second_at_most() {
 #[tokio::test]
 async fn other_costs_and_other_keys_are_judged_by_themselves() {
     let quota = Quota::per_minute(60).burst(10);
-    let (_server, limiter, _clock) = still(FleetLimiter::builder().each("client", quota)).await;
+    let (_server, limiter, _clock) = still(Limiter::builder().each("client", quota)).await;
     assert!(limiter.key("ada").cost(10).decide().await.verdict().passes());
     assert!(!limiter.key("ada").cost(5).decide().await.verdict().passes());
     let answer = limiter.key("ada").cost(1).decide().await;
@@ -67,9 +68,9 @@ async fn other_costs_and_other_keys_are_judged_by_themselves() {
 async fn what_is_left_after_a_refusal_is_what_redis_says() {
     for kind in [Kind::TokenBucket, Kind::Gcra, Kind::FixedWindow, Kind::SlidingWindow] {
         let policy = Policy::new(kind, Quota::per_hour(4)).unwrap();
-        let builder = || FleetLimiter::builder().each("client", policy);
+        let builder = || Limiter::builder().each("client", policy);
         let (server, here, clock) = still(builder()).await;
-        let there = builder().store(store_by(&server.url(), &clock).await).unwrap();
+        let there = Node::on(store_by(&server.url(), &clock).await, builder());
         // Above the limit, and within it.
         for cost in [5, 4] {
             for (left, charges) in [(3, &here), (2, &there), (1, &here), (0, &there)] {
@@ -96,11 +97,11 @@ async fn what_is_left_after_a_refusal_is_what_redis_says() {
 #[tokio::test]
 async fn what_is_left_of_another_limit_is_what_redis_says() {
     let builder = || {
-        let builder = FleetLimiter::builder().each("client", Quota::per_hour(1));
+        let builder = Limiter::builder().each("client", Quota::per_hour(1));
         builder.all("everybody", Quota::per_hour(9))
     };
     let (server, here, clock) = still(builder()).await;
-    let there = builder().store(store_by(&server.url(), &clock).await).unwrap();
+    let there = Node::on(store_by(&server.url(), &clock).await, builder());
     assert!(here.decide("ada").await.verdict().passes());
     for (left, (client, charges)) in [(7, ("bob", &there)), (6, ("eve", &here))] {
         assert!(!here.decide("ada").await.verdict().passes());
@@ -113,12 +114,12 @@ async fn what_is_left_of_another_limit_is_what_redis_says() {
 #[tokio::test]
 async fn what_is_given_back_here_ends_it_at_once() {
     let (_server, limiter, _clock) =
-        still(FleetLimiter::builder().each("client", Quota::per_minute(1))).await;
+        still(Limiter::builder().each("client", Quota::per_minute(1))).await;
     for _ in 0..3 {
         let pass = limiter.key("ada").enter().await.unwrap();
         assert_eq!(limiter.decide("ada").await.by(), By::Store);
         assert_eq!(limiter.decide("ada").await.by(), By::Remembered);
-        pass.refund().await.unwrap();
+        pass.refund().await;
         assert!(limiter.decide("ada").await.verdict().passes());
         assert_eq!(limiter.decide("ada").await.by(), By::Store);
         assert_eq!(limiter.decide("ada").await.by(), By::Remembered);
@@ -131,8 +132,8 @@ async fn what_another_node_gives_back_ends_it_within_a_quarter_of_a_second() {
     let server = Server::start().unwrap();
     let (store, clock) = still_store(&server.url()).await;
     let node = |store| {
-        let builder = FleetLimiter::builder().each("client", Quota::per_day(1));
-        builder.store(store).unwrap()
+        let builder = Limiter::builder().each("client", Quota::per_day(1));
+        Node::on(store, builder)
     };
     let (here, there) = (node(store), node(store_by(&server.url(), &clock).await));
     assert!(here.decide("ada").await.verdict().passes());

@@ -5,15 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Quota, Span};
-use tidegate_redis::{By, FleetShaper, FleetShaperBuilder, WithoutStore};
+use tidegate_redis::{By, Fleet, RedisStore, WithoutStore};
 use tidegate_sim::rng::Rng;
 use tidegate_sim::shaping::{self, Asked, Shaped};
-use tidegate_store::{Clock, ManualClock, NoSlot, Slot};
+use tidegate_store::{Clock, ManualClock, NoSlot, Shaper, ShaperBuilder, SharedShaper, Slot};
 use tidegate_testbed::Server;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::stand::{LONG, store, store_by};
+use crate::stand::{LONG, store, store_by, store_within};
+
+fn shaper(builder: ShaperBuilder, name: &str, store: RedisStore) -> SharedShaper {
+    builder.build_on(name, Arc::new(Fleet::new(store))).unwrap()
+}
+
+/// Calls of scripts that were answered.
+fn round_trips(shaper: &SharedShaper) -> u64 {
+    shaper.store().stats().remote.unwrap().round_trips.count()
+}
 
 type Call = JoinHandle<Result<Slot, NoSlot>>;
 
@@ -21,7 +30,7 @@ type Call = JoinHandle<Result<Slot, NoSlot>>;
 struct Nodes {
     runtime: Runtime,
     clock: Arc<ManualClock>,
-    shapers: [FleetShaper; 2],
+    shapers: [SharedShaper; 2],
     calls: BTreeMap<u32, Call>,
 }
 
@@ -33,7 +42,7 @@ impl Nodes {
         let shapers = [0, 1].map(|_| {
             let store = runtime.block_on(store_by(url, &clock));
             let waits_by: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
-            FleetShaper::builder(name, quota).clock(waits_by).store(store).unwrap()
+            shaper(Shaper::builder(quota).clock(waits_by), name, store)
         });
         Nodes { runtime, clock, shapers, calls: BTreeMap::new() }
     }
@@ -48,9 +57,8 @@ impl Nodes {
         self.runtime.block_on(async { tokio::time::timeout(LONG, turn).await.unwrap() });
     }
 
-    /// Calls of scripts that were answered.
     fn answered(&self) -> u64 {
-        self.shapers.iter().map(|node| node.fleet().stats().round_trips.count()).sum()
+        self.shapers.iter().map(round_trips).sum()
     }
 
     fn start(&mut self, node: usize, (key, cost, within): (u64, u32, Span)) -> Call {
@@ -141,19 +149,15 @@ fn only_the_last_slot_comes_back() {
     assert_eq!(next(&nodes), Span::from_millis(300));
 }
 
-fn quick(builder: FleetShaperBuilder) -> FleetShaperBuilder {
-    builder.deadline(Duration::from_millis(200))
-}
-
 #[tokio::test]
 async fn without_redis_calls_are_refused_or_go_on_at_a_share() {
     let server = Server::start().unwrap();
     let url = server.url();
     let quota = Quota::per_second(300).burst(30);
-    let closed = quick(FleetShaper::builder("closed", quota)).store(store(&url).await).unwrap();
-    let share =
-        FleetShaper::builder("share", quota).without_store(WithoutStore::Local { nodes: 3 });
-    let share = quick(share).store(store(&url).await).unwrap();
+    let quick = async || store_within(&url, Duration::from_millis(200)).await;
+    let closed = shaper(Shaper::builder(quota), "closed", quick().await);
+    let share = Shaper::builder(quota).without_store(WithoutStore::Local { nodes: 3 });
+    let share = shaper(share, "share", quick().await);
     assert_eq!(share.acquire("it", 1).await.unwrap().by, By::Store);
     drop(server);
     let refused = closed.acquire("it", 1).await.unwrap_err();
@@ -175,7 +179,7 @@ async fn without_redis_calls_are_refused_or_go_on_at_a_share() {
 async fn a_call_that_is_given_up_while_it_asks_gives_its_slot_back() {
     let server = Server::start().unwrap();
     let quota = Quota::per_minute(1).burst(5);
-    let shaper = FleetShaper::builder("given up", quota).store(store(&server.url()).await).unwrap();
+    let shaper = shaper(Shaper::builder(quota), "given up", store(&server.url()).await);
     shaper.acquire("it", 1).await.unwrap();
     let full = shaper.peek("it", 1).await.unwrap();
     {
@@ -188,7 +192,7 @@ async fn a_call_that_is_given_up_while_it_asks_gives_its_slot_back() {
     }
     let given_back = async {
         // Two calls of scripts before; two of this one, to ask and to give back.
-        while shaper.fleet().stats().round_trips.count() < 4 {
+        while round_trips(&shaper) < 4 {
             tokio::task::yield_now().await;
         }
     };

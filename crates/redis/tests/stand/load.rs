@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidegate_core::{Span, Tick, Verdict};
-use tidegate_redis::{By, FleetLimiter};
+use tidegate_redis::By;
 use tidegate_store::{Clock, SystemClock};
 use tokio::task::JoinHandle;
+
+use super::Node;
 
 /// One call, as whoever made it saw it.
 #[derive(Clone, Debug)]
@@ -39,13 +41,13 @@ pub struct Allowed {
 
 impl Load {
     /// So many tasks, each asking for all keys in turn, about once in a millisecond.
-    pub fn start(limiter: &FleetLimiter, keys: &[&str], tasks: usize) -> Load {
+    pub fn start(limiter: &Node, keys: &[&str], tasks: usize) -> Load {
         Load::paced(limiter, keys, (tasks, PACE), Arc::new(SystemClock::new()))
     }
 
     /// The same by a clock that other logs have too, and as often as it says.
     pub fn paced(
-        limiter: &FleetLimiter,
+        limiter: &Node,
         keys: &[&str],
         (tasks, pace): (usize, Duration),
         clock: Arc<SystemClock>,
@@ -78,7 +80,7 @@ impl Load {
 }
 
 async fn work(
-    limiter: &FleetLimiter,
+    limiter: &Node,
     keys: &[Arc<str>],
     (number, pace): (usize, Duration),
     stop: &AtomicBool,

@@ -5,12 +5,13 @@
 
 pub mod load;
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Kind, Policy, Quota, Span};
-use tidegate_redis::{FleetKey, FleetLimiter, FleetLimiterBuilder, RedisStore, Settings};
-use tidegate_store::{Clock, ManualClock};
+use tidegate_redis::{DecisionCounts, Fleet, FleetKey, RedisStore, Settings};
+use tidegate_store::{Clock, LimiterBuilder, ManualClock, SharedLimiter};
 use tidegate_testbed::{Reply, Server};
 
 /// Longer than any server of a test needs for anything.
@@ -18,8 +19,12 @@ pub const LONG: Duration = Duration::from_mins(1);
 
 /// A store that judges by its server's clock, and that has time.
 pub async fn store(url: &str) -> RedisStore {
+    store_within(url, LONG).await
+}
+
+pub async fn store_within(url: &str, deadline: Duration) -> RedisStore {
     let builder = RedisStore::builder(Settings::from_url(url).unwrap());
-    builder.deadline(LONG).connect().await.unwrap()
+    builder.deadline(deadline).connect().await.unwrap()
 }
 
 /// A store whose time stands still until a test moves it.
@@ -35,11 +40,53 @@ pub async fn store_by(url: &str, clock: &Arc<ManualClock>) -> RedisStore {
     builder.judged_by(Arc::clone(clock) as Arc<dyn Clock>).connect().await.unwrap()
 }
 
-/// A server and a limiter on it, whose time stands still until a test moves it.
-pub async fn still(builder: FleetLimiterBuilder) -> (Server, FleetLimiter, Arc<ManualClock>) {
+/// A node of a fleet: a limiter, and the store that it asks.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub limiter: SharedLimiter,
+    pub fleet: Fleet,
+}
+
+impl Node {
+    pub fn new(builder: LimiterBuilder, fleet: Fleet) -> Node {
+        Node { limiter: builder.build_on(Arc::new(fleet.clone())).unwrap(), fleet }
+    }
+
+    pub fn on(store: RedisStore, builder: LimiterBuilder) -> Node {
+        Node::new(builder, Fleet::new(store))
+    }
+
+    /// A node with the deadline that is usual.
+    pub async fn connect(url: &str, builder: LimiterBuilder) -> Node {
+        Node::on(RedisStore::connect(url).await.unwrap(), builder)
+    }
+
+    pub async fn within(deadline: Duration, url: &str, builder: LimiterBuilder) -> Node {
+        Node::on(store_within(url, deadline).await, builder)
+    }
+
+    pub fn store(&self) -> &RedisStore {
+        self.fleet.store()
+    }
+
+    pub fn counts(&self) -> DecisionCounts {
+        self.fleet.counts()
+    }
+}
+
+impl Deref for Node {
+    type Target = SharedLimiter;
+
+    fn deref(&self) -> &SharedLimiter {
+        &self.limiter
+    }
+}
+
+/// A server and a node on it, whose time stands still until a test moves it.
+pub async fn still(builder: LimiterBuilder) -> (Server, Node, Arc<ManualClock>) {
     let server = Server::start().unwrap();
     let (store, clock) = still_store(&server.url()).await;
-    (server, builder.store(store).unwrap(), clock)
+    (server, Node::on(store, builder), clock)
 }
 
 pub fn key(text: &str) -> FleetKey {
@@ -80,7 +127,7 @@ pub fn url_of<'a>(scheme: &str, servers: impl IntoIterator<Item = &'a Server>) -
 
 /// Has a server know the script by which nodes repay what they let through. One that does not know
 /// it refuses what it was sent before it stood still, and what that carried is lost.
-pub async fn teach_repaying(limiter: &FleetLimiter, policy: Policy) {
+pub async fn teach_repaying(limiter: &Node, policy: Policy) {
     let store = limiter.store().within(LONG);
     let rule = store.rule("taught", policy);
     let _ = store.debit(&rule, &key("nobody"), 1).await.unwrap();

@@ -1,59 +1,57 @@
 //! What several rules said together.
 
 use arrayvec::ArrayVec;
-use tidegate_core::{Decision, Span, Verdict};
+use tidegate_core::{Decision, Verdict};
 
-use super::{Limiter, MemoryStore, NamedRule};
+use crate::by::By;
+use crate::memory::MemoryStore;
+use crate::store::in_one;
 
 /// The answer to one request by every rule of a limiter.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Answer<'a> {
-    limiter: &'a Limiter,
+    names: &'a [Box<str>],
+    verdict: Verdict,
+    by: By,
+    /// Nothing where the request could not even be asked.
     each: ArrayVec<Decision, { MemoryStore::LIMITS_MAX }>,
-    /// What overrules the numbers of the rules: a verdict that none of them gave by itself.
-    refused: Option<Decision>,
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(limiter: &'a Limiter) -> Answer<'a> {
-        Answer { limiter, each: ArrayVec::new(), refused: None }
+    /// The answer to a request that is not even asked about: it never passes.
+    pub(super) fn never(names: &'a [Box<str>]) -> Answer<'a> {
+        Answer { names, verdict: Verdict::Never, by: By::Store, each: ArrayVec::new() }
     }
 
-    pub(super) fn add(&mut self, decision: Decision) {
-        self.each.push(decision);
+    pub(super) fn new(
+        names: &'a [Box<str>],
+        (verdict, by): (Verdict, By),
+        each: impl IntoIterator<Item = Decision>,
+    ) -> Answer<'a> {
+        let each = each.into_iter().take(MemoryStore::LIMITS_MAX).collect();
+        Answer { names, verdict, by, each }
     }
 
-    pub(super) fn refuse(&mut self, decision: Decision) {
-        self.refused = Some(decision);
+    /// The verdict of all rules together.
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
     }
 
-    /// Notes what the store said of all together, where no rule said so: it had no room.
-    pub(super) fn conclude(&mut self, verdict: Verdict) {
-        if !verdict.passes() && self.violated().next().is_none() {
-            self.refuse(Decision::of_no_limit(verdict));
-        }
+    /// By what it was decided. Where rules differ, by what weighs most: a refusal, then a share.
+    pub fn by(&self) -> By {
+        self.by
     }
 
     /// All in one: the verdict of all together, with the numbers of the rule that is closest to
     /// refusing, or that refused for longest.
     pub fn decision(&self) -> Decision {
-        if let Some(refused) = self.refused {
-            return refused;
-        }
-        let together = self.each.iter().fold(Verdict::Allow, |all, it| all.and(it.verdict));
-        let speaks = self.each.iter().min_by_key(|it| (it.verdict != together, it.remaining));
-        let numbers = speaks.copied().unwrap_or(Decision {
-            verdict: together,
-            limit: 0,
-            remaining: 0,
-            reset_after: Span::ZERO,
-        });
-        Decision { verdict: together, ..numbers }
+        in_one(self.verdict, self.each.iter())
     }
 
     /// What each rule said, in the order in which they were added.
     pub fn each(&self) -> impl Iterator<Item = (&'a str, Decision)> {
-        self.limiter.rules.iter().map(NamedRule::name).zip(self.each.iter().copied())
+        self.names.iter().map(|name| &**name).zip(self.each.iter().copied())
     }
 
     /// What one rule said.

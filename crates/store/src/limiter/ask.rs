@@ -6,12 +6,13 @@ use arrayvec::ArrayVec;
 use tidegate_core::{Decision, Span, Tick, Verdict};
 
 use super::answer::Answer;
-use super::pass::{Charged, Pass};
-use super::rule::{Present, Scope, UnknownRule};
+use super::pass::{Pass, RuleReceipts};
+use super::rule::{Rules, Scope, UnknownRule};
 use super::wait::Acquire;
-use super::{Limiter, MemoryStore, NamedRule};
+use super::{Limiter, LimiterRule, MemoryStore};
+use crate::by::By;
 use crate::key::{Key, KeyTooLong};
-use crate::memory::Charge;
+use crate::memory::{Charge, Rule};
 
 const LIMITS_MAX: usize = MemoryStore::LIMITS_MAX;
 
@@ -59,7 +60,7 @@ impl<'a> Ask<'a> {
 
     /// Another key for one of the rules.
     pub fn key_for(mut self, rule: &str, key: impl Hash) -> Result<Ask<'a>, UnknownRule> {
-        let index = UnknownRule::find(rule, self.limiter.rules.iter().map(NamedRule::name))?;
+        let index = self.limiter.rules.find(rule)?;
         let key = self.limiter.store.key(key);
         self.others.retain(|(other, _)| *other != index);
         // As many places as there can be rules.
@@ -71,7 +72,7 @@ impl<'a> Ask<'a> {
     ///
     /// The numbers are those of the rule that is closest to refusing, or that refused for longest.
     pub fn decide(self) -> Decision {
-        if let [rule] = &*self.limiter.rules
+        if let [rule] = &*self.limiter.rules.each
             && self.others.is_empty()
             && rule.scope() == Scope::Each
             && let Ok(key) = self.key
@@ -91,11 +92,13 @@ impl<'a> Ask<'a> {
     pub fn peek(self) -> Decision {
         let now = self.limiter.now();
         let Some(keys) = self.keys() else { return never() };
-        let mut answer = Answer::new(self.limiter);
-        for (named, key) in self.limiter.rules.iter().zip(keys) {
-            answer.add(self.limiter.store.peek(&named.present(), key, now, self.cost));
-        }
-        answer.decision()
+        let (limiter, rules) = (self.limiter, self.limiter.rules.each.iter());
+        let each: ArrayVec<Decision, LIMITS_MAX> = rules
+            .zip(keys)
+            .map(|(rule, key)| limiter.store.peek(&rule.present(), key, now, self.cost))
+            .collect();
+        let verdict = each.iter().fold(Verdict::Allow, |all, it| all.and(it.verdict));
+        Answer::new(&limiter.rules.names, (verdict, By::Store), each).decision()
     }
 
     /// Decides, and hands out a [`Pass`] that can be given back.
@@ -134,9 +137,9 @@ impl<'a> Ask<'a> {
 
     pub(super) fn reset(self) {
         let Some(keys) = self.keys() else { return };
-        for (named, key) in self.limiter.rules.iter().zip(keys) {
-            if named.scope() == Scope::Each {
-                self.limiter.store.reset(&named.present(), key);
+        for (rule, key) in self.limiter.rules.each.iter().zip(keys) {
+            if rule.scope() == Scope::Each {
+                self.limiter.store.reset(&rule.present(), key);
             }
         }
     }
@@ -147,32 +150,28 @@ impl<'a> Ask<'a> {
     }
 
     /// Decides at `now`; what was charged can be given back.
-    pub(super) fn charged(&self, now: Tick) -> (Answer<'a>, Charged) {
-        let mut answer = Answer::new(self.limiter);
-        let mut receipts = Charged::new();
-        let Some(keys) = self.keys() else {
-            answer.refuse(never());
-            return (answer, receipts);
-        };
-        let rules: ArrayVec<Present<'_>, LIMITS_MAX> =
-            self.limiter.rules.iter().map(NamedRule::present).collect();
+    pub(super) fn charged(&self, now: Tick) -> (Answer<'a>, RuleReceipts) {
+        let Rules { names, each: rules } = &self.limiter.rules;
+        let Some(keys) = self.keys() else { return (Answer::never(names), RuleReceipts::new()) };
+        let mut each: ArrayVec<Decision, LIMITS_MAX> = ArrayVec::new();
+        let mut receipts = RuleReceipts::new();
+        let rules: ArrayVec<_, LIMITS_MAX> = rules.iter().map(LimiterRule::present).collect();
         let charges = rules.iter().zip(keys);
         let charges: ArrayVec<Charge<'_>, LIMITS_MAX> =
             charges.map(|(rule, key)| Charge { rule, key, cost: self.cost }).collect();
         let mut keys = charges.iter().map(|charge| charge.key).enumerate();
         let verdict = self.limiter.store.decide_all(&charges, now, |decision, receipt| {
-            answer.add(decision);
+            each.push(decision);
             if let (Some((index, key)), Some(receipt)) = (keys.next(), receipt) {
                 receipts.push((index, key, receipt));
             }
         });
-        answer.conclude(verdict);
-        (answer, receipts)
+        (Answer::new(names, (verdict, By::Store), each), receipts)
     }
 
     /// Every rule's key, in order; `None` if one of them is too long.
     fn keys(&self) -> Option<ArrayVec<Key, LIMITS_MAX>> {
-        let of_rule = |(index, named): (usize, &NamedRule)| {
+        let of_rule = |(index, named): (usize, &LimiterRule<Rule>)| {
             let other = self.others.iter().find(|(other, _)| *other == index);
             match (other, named.scope()) {
                 (Some((_, key)), _) => key.ok(),
@@ -180,7 +179,7 @@ impl<'a> Ask<'a> {
                 (None, Scope::Each) => self.key.ok(),
             }
         };
-        self.limiter.rules.iter().enumerate().map(of_rule).collect()
+        self.limiter.rules.each.iter().enumerate().map(of_rule).collect()
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn decide<K: Hash>(
     mut each: impl FnMut(Decision),
 ) {
     let now = limiter.now();
-    let [only] = &*limiter.rules else {
+    let [only] = &*limiter.rules.each else {
         for key in keys {
             let ask = Ask::new(limiter, limiter.store.key(key));
             each(ask.charged(now).0.decision());

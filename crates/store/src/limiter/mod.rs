@@ -6,6 +6,7 @@ mod batch;
 mod build;
 mod pass;
 mod rule;
+mod shared;
 mod wait;
 
 use std::fmt;
@@ -14,17 +15,18 @@ use std::sync::Arc;
 
 use tidegate_core::{Decision, Kind, Policy, Tick};
 
-use self::rule::{NamedRule, Scope};
+use self::rule::{LimiterRule, Rules, Scope};
 use self::wait::WaitList;
 use crate::clock::{Clock, SystemClock};
 use crate::key::{Key, KeyTooLong};
-use crate::memory::MemoryStore;
+use crate::memory::{MemoryStore, Rule, TooManyRules};
 
 pub use self::answer::Answer;
 pub use self::ask::Ask;
 pub use self::build::{BuildError, LimiterBuilder, ToPolicy};
 pub use self::pass::Pass;
 pub use self::rule::{ChangeError, UnknownRule};
+pub use self::shared::{SharedAsk, SharedLimiter, SharedPass};
 pub use self::wait::Acquire;
 #[doc(hidden)]
 pub use self::wait::block_on;
@@ -48,7 +50,7 @@ pub use self::wait::block_on;
 /// # Ok::<(), tidegate_store::BuildError>(())
 /// ```
 pub struct Limiter {
-    rules: Vec<NamedRule>,
+    rules: Rules<Rule>,
     store: MemoryStore,
     clock: AnyClock,
     waiting: WaitList,
@@ -64,8 +66,7 @@ enum AnyClock {
 /// Its rules by their names, on one line: it may hold a million keys.
 impl fmt::Debug for Limiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.rules.iter().map(NamedRule::name).collect();
-        f.debug_struct("Limiter").field("rules", &names).finish_non_exhaustive()
+        f.debug_struct("Limiter").field("rules", &self.rules.names).finish_non_exhaustive()
     }
 }
 
@@ -92,7 +93,7 @@ impl Limiter {
     pub fn decide(&self, key: impl Hash) -> Decision {
         let key = self.store.key(key);
         // One rule for each key is the usual case: no list of anything is made for it.
-        if let ([rule], Ok(key)) = (&*self.rules, key)
+        if let ([rule], Ok(key)) = (&*self.rules.each, key)
             && rule.scope() == Scope::Each
         {
             return self.store.decide(&rule.present(), key, self.now(), 1);
@@ -164,8 +165,11 @@ impl Limiter {
     /// ```
     pub fn change(&self, rule: &str, policy: impl ToPolicy) -> Result<(), ChangeError> {
         let policy: Policy = policy.to_policy().map_err(ChangeError::Quota)?;
-        let rule = self.rules.iter().find(|named| named.name() == rule);
-        rule.ok_or(ChangeError::UnknownRule)?.change(&self.store, policy, self.now())?;
+        let rule = self.rules.get(rule).ok_or(ChangeError::UnknownRule)?;
+        rule.change(|present| {
+            let changed = self.store.change(present, policy, self.now());
+            changed.map_err(|error: TooManyRules| ChangeError::TooMany(error))
+        })?;
         self.waiting.wake_every_line();
         Ok(())
     }
@@ -186,8 +190,8 @@ impl Limiter {
 
     /// Whether something that refuses now may pass before time alone allows it.
     fn lends_permits(&self) -> bool {
-        let lends = |rule: &NamedRule| rule.present().policy().kind() == Kind::Concurrency;
-        self.rules.iter().any(lends)
+        let lends = |rule: &LimiterRule<Rule>| rule.present().policy().kind() == Kind::Concurrency;
+        self.rules.each.iter().any(lends)
     }
 
     fn clock(&self) -> &dyn Clock {

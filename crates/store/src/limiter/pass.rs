@@ -7,7 +7,7 @@ use super::{Limiter, MemoryStore};
 use crate::key::Key;
 
 /// Which rule was charged for which key, and the receipt.
-pub(super) type Charged = ArrayVec<(usize, Key, Receipt), { MemoryStore::LIMITS_MAX }>;
+pub(super) type RuleReceipts = ArrayVec<(usize, Key, Receipt), { MemoryStore::LIMITS_MAX }>;
 
 /// A request that passed.
 ///
@@ -17,7 +17,7 @@ pub(super) type Charged = ArrayVec<(usize, Key, Receipt), { MemoryStore::LIMITS_
 pub struct Pass<'a> {
     limiter: &'a Limiter,
     decision: Decision,
-    charged: Charged,
+    charged: RuleReceipts,
     /// The key whose line may be waiting for what this gives back.
     line: Option<Key>,
     /// When it is held back: its turn in a queue.
@@ -28,7 +28,7 @@ impl<'a> Pass<'a> {
     pub(super) fn new(
         limiter: &'a Limiter,
         decision: Decision,
-        charged: Charged,
+        charged: RuleReceipts,
         (now, line): (Tick, Option<Key>),
     ) -> Pass<'a> {
         let starts_at = match decision.verdict {
@@ -69,7 +69,7 @@ impl<'a> Pass<'a> {
         let charged = self.charged.drain(..);
         store.give_up(
             self.limiter.now(),
-            charged.map(|(index, key, receipt)| (rules[index].present(), key, receipt)),
+            charged.map(|(index, key, receipt)| (rules.each[index].present(), key, receipt)),
         );
     }
 
@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
         let now = self.limiter.now();
         let (mut own, mut others) = (false, false);
         for (index, key, receipt) in self.charged.drain(..) {
-            let rule = self.limiter.rules[index].present();
+            let rule = self.limiter.rules.each[index].present();
             if which(rule.policy().kind()) {
                 self.limiter.store.refund(&rule, key, now, receipt);
                 own |= self.line == Some(key);

@@ -1,23 +1,30 @@
-//! A rule of a limiter: named, and changed while requests go on.
+//! The rules of a limiter: named, and changed while requests go on.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tidegate_core::{Policy, QuotaError, Tick};
+use tidegate_core::QuotaError;
 
-use crate::memory::{MemoryStore, Rule, TooManyRules};
+use crate::memory::TooManyRules;
+use crate::store::StoreFailure;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
-/// A rule of a limiter.
+/// The rules of a limiter, in the order in which they were added.
 #[derive(Debug)]
-pub(super) struct NamedRule {
-    name: Box<str>,
+pub(super) struct Rules<R> {
+    pub(super) names: Box<[Box<str>]>,
+    pub(super) each: Box<[LimiterRule<R>]>,
+}
+
+/// A rule of a limiter, as its store keeps it.
+#[derive(Debug)]
+pub(super) struct LimiterRule<R> {
     scope: Scope,
-    first: Rule,
+    first: R,
     /// Whether `latest` is the rule now. Most are never changed, and pay for one load.
     changed: AtomicBool,
-    latest: Mutex<Option<Arc<Rule>>>,
+    latest: Mutex<Option<Arc<R>>>,
 }
 
 /// Whom a rule counts.
@@ -30,19 +37,36 @@ pub(super) enum Scope {
 }
 
 /// A rule as it is now.
-pub(super) enum Present<'a> {
-    First(&'a Rule),
-    Latest(Arc<Rule>),
+pub(super) enum Present<'a, R> {
+    First(&'a R),
+    Latest(Arc<R>),
 }
 
-impl NamedRule {
-    pub(super) fn new(name: Box<str>, scope: Scope, first: Rule) -> NamedRule {
-        let (changed, latest) = (AtomicBool::new(false), Mutex::new(None));
-        NamedRule { name, scope, first, changed, latest }
+impl<R> Rules<R> {
+    /// The rule called `name`.
+    pub(super) fn get(&self, name: &str) -> Option<&LimiterRule<R>> {
+        let index = self.names.iter().position(|known| **known == *name)?;
+        self.each.get(index)
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.name
+    /// The place of the rule called `name`.
+    pub(super) fn find(&self, name: &str) -> Result<usize, UnknownRule> {
+        let place = self.names.iter().position(|known| **known == *name);
+        place.ok_or_else(|| UnknownRule { name: name.into(), names: self.names.clone() })
+    }
+}
+
+impl<R> FromIterator<(Box<str>, LimiterRule<R>)> for Rules<R> {
+    fn from_iter<I: IntoIterator<Item = (Box<str>, LimiterRule<R>)>>(rules: I) -> Rules<R> {
+        let (names, each): (Vec<Box<str>>, Vec<LimiterRule<R>>) = rules.into_iter().unzip();
+        Rules { names: names.into(), each: each.into() }
+    }
+}
+
+impl<R> LimiterRule<R> {
+    pub(super) fn new(scope: Scope, first: R) -> LimiterRule<R> {
+        let (changed, latest) = (AtomicBool::new(false), Mutex::new(None));
+        LimiterRule { scope, first, changed, latest }
     }
 
     pub(super) fn scope(&self) -> Scope {
@@ -50,7 +74,7 @@ impl NamedRule {
     }
 
     #[inline]
-    pub(super) fn present(&self) -> Present<'_> {
+    pub(super) fn present(&self) -> Present<'_, R> {
         if self.changed.load(Ordering::Acquire) {
             self.latest()
         } else {
@@ -59,33 +83,31 @@ impl NamedRule {
     }
 
     #[inline(never)]
-    fn latest(&self) -> Present<'_> {
+    fn latest(&self) -> Present<'_, R> {
         match &*lock(&self.latest) {
             Some(latest) => Present::Latest(Arc::clone(latest)),
             None => Present::First(&self.first),
         }
     }
 
+    /// Makes another rule of the present one, one change after the other.
     pub(super) fn change(
         &self,
-        store: &MemoryStore,
-        policy: Policy,
-        now: Tick,
+        change: impl FnOnce(&R) -> Result<R, ChangeError>,
     ) -> Result<(), ChangeError> {
         let mut latest = lock(&self.latest);
-        let present = latest.as_deref().unwrap_or(&self.first);
-        let next = store.change(present, policy, now).map_err(ChangeError::TooMany)?;
+        let next = change(latest.as_deref().unwrap_or(&self.first))?;
         *latest = Some(Arc::new(next));
         self.changed.store(true, Ordering::Release);
         Ok(())
     }
 }
 
-impl Deref for Present<'_> {
-    type Target = Rule;
+impl<R> Deref for Present<'_, R> {
+    type Target = R;
 
     #[inline]
-    fn deref(&self) -> &Rule {
+    fn deref(&self) -> &R {
         match self {
             Present::First(rule) => rule,
             Present::Latest(rule) => rule,
@@ -94,11 +116,13 @@ impl Deref for Present<'_> {
 }
 
 /// Why a rule was not changed; it stays as it was.
-#[derive(Clone, Copy, Eq, PartialEq)]
+#[derive(Clone, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ChangeError {
     /// The new quota is not possible.
     Quota(QuotaError),
+    /// The store cannot do it.
+    Store(StoreFailure),
     /// Too many changes for one store.
     TooMany(TooManyRules),
     /// No rule has this name.
@@ -116,6 +140,7 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ChangeError::Quota(error) => error.fmt(f),
+            ChangeError::Store(error) => error.fmt(f),
             ChangeError::TooMany(error) => error.fmt(f),
             ChangeError::UnknownRule => {
                 f.write_str("no rule has this name: give one that the limiter was built with")
@@ -130,21 +155,7 @@ impl std::error::Error for ChangeError {}
 #[derive(Clone, Eq, PartialEq)]
 pub struct UnknownRule {
     name: Box<str>,
-    names: Vec<Box<str>>,
-}
-
-impl UnknownRule {
-    /// The place of the rule called `name` among `names`.
-    #[doc(hidden)]
-    pub fn find<'n>(
-        name: &str,
-        mut names: impl Iterator<Item = &'n str> + Clone,
-    ) -> Result<usize, UnknownRule> {
-        let all = names.clone();
-        names
-            .position(|known| known == name)
-            .ok_or_else(|| UnknownRule { name: name.into(), names: all.map(Into::into).collect() })
-    }
+    names: Box<[Box<str>]>,
 }
 
 impl fmt::Display for UnknownRule {

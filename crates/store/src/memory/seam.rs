@@ -11,7 +11,7 @@ use super::{Charge, MemoryStore, Rule, Wanted};
 use crate::by::By;
 use crate::clock::Clock;
 use crate::key::Key;
-use crate::later::Later;
+use crate::later::{Later, Work, at_once};
 use crate::stats::StoreStats;
 use crate::store::{
     AtOnce, Charged, Judgment, KeyForm, Left, LimitCharge, MemoryCharge, Place, PreparedLimits,
@@ -174,6 +174,10 @@ impl Store for MemoryStore {
     fn reset(&self, at: Place<'_>) -> Later<Result<(), StoreFailure>> {
         let at = place(at).ok_or_else(StoreFailure::of_another_store);
         Later::Ready(at.map(|(rule, key)| MemoryStore::reset(self, rule, key)))
+    }
+
+    fn finish(&self, work: Work<()>) {
+        at_once(work);
     }
 
     fn stats(&self) -> StoreStats {

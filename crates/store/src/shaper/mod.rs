@@ -6,6 +6,7 @@
 mod acquire;
 mod build;
 mod line;
+mod shared;
 mod slot;
 
 use std::hash::Hash;
@@ -16,6 +17,7 @@ use tidegate_core::{Policy, Quota, Span, Tick};
 pub use self::acquire::AcquireSlot;
 pub use self::build::ShaperBuilder;
 use self::line::Lines;
+pub use self::shared::SharedShaper;
 pub use self::slot::{NoSlot, Slot};
 use crate::clock::Clock;
 use crate::key::Keys;

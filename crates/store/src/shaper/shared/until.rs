@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_core::Tick;
-use tidegate_store::{Clock, WakeId};
+
+use crate::clock::{Clock, WakeId};
 
 /// Ready once its tick has come.
 pub(super) struct Until {
