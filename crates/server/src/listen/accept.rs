@@ -1,6 +1,7 @@
 //! Accepts connections for a door, each as a task of its own.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -97,14 +98,15 @@ impl<D: Door> Room<D> {
             let busy = seat.busy();
             let (stream, pace) = Paced::new(stream);
             let (lines, stops) = (door.lines(), stop.clone());
-            let serving = async {
+            // Pinned here, since a future that is handed on is there twice.
+            let serving = pin!(async {
                 match tls {
                     None => door.serve(stream, visitor, stop, busy).await,
                     Some(tls) => {
                         encrypted(&door, stream, visitor, stop, busy, (&tls, &shakes)).await;
                     }
                 }
-            };
+            });
             tokio::select! {
                 biased;
                 () = busy.left() => {}

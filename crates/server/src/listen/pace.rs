@@ -7,7 +7,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
@@ -51,9 +51,8 @@ impl Pace {
         (newcomers, others): (&Newcomers, &Turns),
         of: Option<Caller>,
         stop: &Stop,
-        serving: impl Future,
+        mut serving: Pin<&mut impl Future>,
     ) {
-        let mut serving = pin!(serving);
         let (mut is_new, mut turn) = (true, None::<Turn<'_>>);
         loop {
             let goes_on = poll_fn(|context| {
@@ -131,6 +130,7 @@ impl AsyncWrite for Paced {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::pin::pin;
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
@@ -181,7 +181,8 @@ mod tests {
         peer.write_all(b"hello").await.unwrap();
         near.readable().await.unwrap();
         let (paced, pace) = Paced::new(near);
-        let mut keeping = pin!(pace.keep((&newcomers, &others), None, &stop, reads(paced, &read)));
+        let reading = pin!(reads(paced, &read));
+        let mut keeping = pin!(pace.keep((&newcomers, &others), None, &stop, reading));
         let first = newcomers.next(None).await;
         assert_eq!(go_on(&mut keeping, &read).await, 0, "another has its turn");
         drop(first);
@@ -211,7 +212,8 @@ mod tests {
         peer.write_all(b"hello").await.unwrap();
         near.readable().await.unwrap();
         let (paced, pace) = Paced::new(near);
-        let mut keeping = pin!(pace.keep((&newcomers, &others), None, &stop, reads(paced, &read)));
+        let reading = pin!(reads(paced, &read));
+        let mut keeping = pin!(pace.keep((&newcomers, &others), None, &stop, reading));
         let _first = newcomers.next(None).await;
         stopper.stop();
         assert_eq!(go_on(&mut keeping, &read).await, 5);
