@@ -167,7 +167,8 @@ Commands:
   hostile  `tidegate serve` beside hostile peers: what an honest client notices, beside a process
            that spins as much as they do, and what memory is left. Start it by
            `cargo xtask campaign hostile`, which builds the server. One or more of `idle`,
-           `half-sent`, `unread`, `window-0`, `pings` and `rapid-reset` after it make only these
+           `half-sent`, `unread`, `window-0`, `pings`, `settings` and `rapid-reset` after it make
+           only these
   layer    An axum service with a policy in front of it, beside none and beside tower_governor,
            and a policy of ten thousand rules beside one of ten
   memory   Resident bytes for each key, every subject in a process of its own

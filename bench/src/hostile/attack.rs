@@ -20,7 +20,7 @@ pub(super) struct Attack {
 }
 
 impl Attack {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self {
             name: "idle",
             about: "3,000 connections a door that say nothing",
@@ -67,6 +67,15 @@ impl Attack {
             reads: true,
         },
         Self {
+            name: "settings",
+            about: "8 connections of HTTP/2 that send SETTINGS and read the answers",
+            connections: 8,
+            doors: |ports| vec![ports.http, ports.grpc],
+            hello: |_| preface(&[]),
+            again: |_| Frame::bytes(Frame::SETTINGS, 0, 0, &ENOUGH_STREAMS).repeat(500),
+            reads: true,
+        },
+        Self {
             name: "rapid-reset",
             about: "8 connections of HTTP/2 that open streams and reset them",
             connections: 8,
@@ -77,6 +86,9 @@ impl Attack {
         },
     ];
 }
+
+/// `SETTINGS_MAX_CONCURRENT_STREAMS` is 9.
+const ENOUGH_STREAMS: [u8; 6] = [0, 3, 0, 0, 0, 9];
 
 fn all(ports: Ports) -> Vec<u16> {
     vec![ports.http, ports.grpc, ports.resp]

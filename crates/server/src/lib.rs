@@ -13,6 +13,7 @@ mod legible;
 mod limits;
 mod listen;
 mod metrics;
+mod parts;
 pub mod resp;
 pub mod rls;
 mod room;

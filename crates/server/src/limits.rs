@@ -59,6 +59,14 @@ pub(crate) const SEND_BUFFER_BYTES: u32 = 128 << 10;
 /// Connections that the system keeps for us while we are busy.
 pub(crate) const BACKLOG: u32 = 4_096;
 
+/// Connections that are accepted before others have their turn: in a storm of thousands, who was
+/// there before would wait until all of them are set up.
+pub(crate) const ACCEPTED_IN_A_ROW_MAX: usize = 8;
+
+/// Bytes that are read of a connection before others have their turn, whatever it speaks: nearly a
+/// thousand frames of HTTP/2, in half a millisecond. One read may go beyond it.
+pub(crate) const TURN_BYTES: usize = 2 * READ_BYTES_MAX;
+
 /// How long accepting pauses when the system has no descriptor left: long enough not to spin, short
 /// enough for nobody to notice.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
@@ -100,7 +108,12 @@ pub(crate) const REPLY_TIME: Duration = Duration::from_secs(10);
 /// or gRPC: beyond those that each may have.
 pub(crate) const ROOM_BYTES_MAX: usize = 128 << 20;
 
-/// Of one connection, for which there is always room: five usual requests at a time.
+/// Of that, for the connections of one address: half, so that one peer which reads nothing leaves
+/// the others theirs. A proxy that is configured as such has no bound of its own.
+pub(crate) const ROOM_BYTES_ADDRESS_MAX: usize = ROOM_BYTES_MAX / 2;
+
+/// Of one connection, for which there is always room: five usual requests at a time, or one whose
+/// answer has some fifty kilobytes. So a client that asks one thing at a time waits for nobody.
 pub(crate) const ROOM_BYTES_FREE: usize = 64 << 10;
 
 /// Of one connection, for long answers: two of the longest, with all limits that judge together.

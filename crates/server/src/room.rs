@@ -15,11 +15,17 @@ use hyper::body::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::{sleep, timeout};
 
+use crate::caller::Caller;
 use crate::limits;
+use crate::parts::{Part, Parts};
 
-/// The room that all connections share. Clones are the same.
-#[derive(Clone, Debug)]
-pub(crate) struct Rooms(Arc<Semaphore>);
+/// The room that all connections share.
+#[derive(Debug)]
+pub(crate) struct Rooms {
+    all: Arc<Semaphore>,
+    /// What each address may take of it.
+    each: Arc<Parts>,
+}
 
 /// The room of one connection.
 #[derive(Debug)]
@@ -28,6 +34,8 @@ pub(crate) struct Room {
     free: Semaphore,
     /// What long replies of this connection may take of the room that all share.
     own: Semaphore,
+    /// What all connections of its address may take of it.
+    part: Option<Part>,
     all: Arc<Semaphore>,
     /// How long a reply may take to be taken, and a request waits for room.
     time: Duration,
@@ -42,11 +50,21 @@ pub(crate) struct Room {
 #[derive(Debug)]
 pub(crate) struct Place {
     room: Arc<Room>,
-    free: usize,
-    own: usize,
-    all: usize,
+    /// For the request, whose reply may be short.
+    request: Taken,
+    /// Beyond that, for a long reply.
+    reply: Taken,
     /// In which turn the reply was made.
     turn: Option<usize>,
+}
+
+/// Bytes that were taken of each kind of room.
+#[derive(Debug, Default)]
+struct Taken {
+    free: usize,
+    own: usize,
+    each: usize,
+    all: usize,
 }
 
 /// How long answers get, learned from those that were given.
@@ -55,17 +73,20 @@ pub(crate) struct Sizes(AtomicUsize);
 
 impl Default for Rooms {
     fn default() -> Rooms {
-        Rooms(Arc::new(Semaphore::new(limits::ROOM_BYTES_MAX)))
+        let all = Arc::new(Semaphore::new(limits::ROOM_BYTES_MAX));
+        Rooms { all, each: Parts::new(limits::ROOM_BYTES_ADDRESS_MAX) }
     }
 }
 
 impl Rooms {
-    /// The room of a connection, whose replies are taken within `time`.
-    pub(crate) fn connection(&self, time: Duration) -> Arc<Room> {
+    /// The room of a connection, whose replies are taken within `time`. Without an address it may
+    /// take all room.
+    pub(crate) fn connection(&self, of: Option<Caller>, time: Duration) -> Arc<Room> {
         Arc::new(Room {
             free: Semaphore::new(limits::ROOM_BYTES_FREE),
             own: Semaphore::new(limits::ROOM_BYTES_EACH_MAX),
-            all: Arc::clone(&self.0),
+            part: of.map(|of| self.each.of(of)),
+            all: Arc::clone(&self.all),
             time,
             untaken: Default::default(),
             turn: AtomicUsize::new(0),
@@ -77,21 +98,49 @@ impl Rooms {
 impl Room {
     /// A place without any room yet.
     pub(crate) fn nothing(self: &Arc<Self>) -> Place {
-        Place { room: Arc::clone(self), free: 0, own: 0, all: 0, turn: None }
+        let (request, reply) = Default::default();
+        Place { room: Arc::clone(self), request, reply, turn: None }
     }
 
     /// Room for a request whose head has so many bytes; nothing, if there is none now.
     pub(crate) fn begin(self: &Arc<Self>, head_bytes: usize) -> Option<Place> {
         let bytes = limits::REQUEST_BYTES.saturating_add(head_bytes);
         let mut place = self.nothing();
-        if take(&self.free, bytes) {
-            place.free = bytes;
-        } else if take(&self.all, bytes) {
-            place.all = bytes;
-        } else {
-            return None;
+        let has_room = self.take_free(bytes, &mut place.request)
+            || self.take_shared(bytes, &mut place.request);
+        has_room.then_some(place)
+    }
+
+    fn take_free(&self, bytes: usize, taken: &mut Taken) -> bool {
+        let is_taken = take(&self.free, bytes);
+        taken.free += if is_taken { bytes } else { 0 };
+        is_taken
+    }
+
+    /// Takes room of its address and of all, if there is enough now.
+    fn take_shared(&self, bytes: usize, taken: &mut Taken) -> bool {
+        let part = self.part();
+        if part.is_some_and(|part| !take(part, bytes)) {
+            return false;
         }
-        Some(place)
+        if !take(&self.all, bytes) {
+            part.inspect(|part| part.add_permits(bytes));
+            return false;
+        }
+        taken.each += if part.is_some() { bytes } else { 0 };
+        taken.all += bytes;
+        true
+    }
+
+    fn part(&self) -> Option<&Semaphore> {
+        self.part.as_ref().map(Part::left)
+    }
+
+    fn give_back(&self, taken: &Taken) {
+        self.free.add_permits(taken.free);
+        self.own.add_permits(taken.own);
+        self.part().inspect(|part| part.add_permits(taken.each));
+        self.all.add_permits(taken.all);
     }
 
     /// One more call that may last, if there are not too many.
@@ -117,70 +166,66 @@ impl Place {
     /// Takes room for a long answer, if there is enough now.
     pub(crate) fn grow_at_once(&mut self, bytes: usize) -> bool {
         let bytes = bytes.min(limits::ROOM_BYTES_EACH_MAX);
-        if bytes == 0 {
+        let room = Arc::clone(&self.room);
+        // A client that asks one thing at a time needs no other: so it waits for nobody.
+        if bytes == 0 || room.take_free(bytes, &mut self.reply) {
             return true;
         }
-        if !take(&self.room.own, bytes) {
+        if !take(&room.own, bytes) {
             return false;
         }
-        if !take(&self.room.all, bytes) {
-            self.room.own.add_permits(bytes);
+        if !room.take_shared(bytes, &mut self.reply) {
+            room.own.add_permits(bytes);
             return false;
         }
-        (self.own, self.all) = (self.own + bytes, self.all + bytes);
+        self.reply.own += bytes;
         true
     }
 
     /// The same, but it waits while others have it, but not for long; whether there
     /// is enough in the end.
     pub(crate) async fn grow(&mut self, bytes: usize) -> bool {
-        let bytes = bytes.min(limits::ROOM_BYTES_EACH_MAX);
-        if bytes == 0 {
+        if self.grow_at_once(bytes) {
             return true;
         }
-        let room = Arc::clone(&self.room);
+        let bytes = bytes.min(limits::ROOM_BYTES_EACH_MAX);
+        let (room, reply) = (Arc::clone(&self.room), &mut self.reply);
+        // Those of a connection wait for each other first, then those of an address: a peer that
+        // reads nothing is in nobody else's way.
         let taking = async {
-            // Those of a connection wait for each other first: whoever reads nothing is in nobody
-            // else's way.
-            if wait_for(&room.own, bytes).await {
-                self.own += bytes;
-                if wait_for(&room.all, bytes).await {
-                    self.all += bytes;
-                    return true;
-                }
+            reply.own += wait_for(&room.own, bytes).await?;
+            if let Some(part) = room.part() {
+                reply.each += wait_for(part, bytes).await?;
             }
-            false
+            reply.all += wait_for(&room.all, bytes).await?;
+            Some(())
         };
-        timeout(room.time, taking).await.unwrap_or(false)
+        timeout(room.time, taking).await.is_ok_and(|taken| taken.is_some())
     }
 
     /// Whether it has room for a long answer.
     pub(crate) fn is_long(&self) -> bool {
-        0 < self.own
+        0 < self.reply.bytes()
     }
 
     /// The answer has so many bytes: what it does not need of the room for it is given back.
     pub(crate) fn fit(&mut self, bytes: usize) {
-        let surplus = self.own.min(self.all).saturating_sub(bytes);
-        self.room.own.add_permits(surplus);
-        self.room.all.add_permits(surplus);
-        (self.own, self.all) = (self.own - surplus, self.all - surplus);
+        let surplus = self.reply.split_off(self.reply.bytes().saturating_sub(bytes));
+        self.room.give_back(&surplus);
         // The first that is longer than all before: those after it wait for more.
-        let has = self.own.max(self.all) + limits::ANSWER_BYTES_FREE;
-        let missing = bytes.saturating_sub(has);
-        if 0 < missing && take(&self.room.all, missing) {
-            self.all += missing;
+        let missing = bytes.saturating_sub(self.reply.bytes() + limits::ANSWER_BYTES_FREE);
+        if 0 < missing && !self.room.take_free(missing, &mut self.reply) {
+            self.room.take_shared(missing, &mut self.reply);
         }
     }
 
     /// Gives all of it back.
     pub(crate) fn clear(&mut self) {
-        let room = &self.room;
-        room.free.add_permits(std::mem::take(&mut self.free));
-        room.own.add_permits(std::mem::take(&mut self.own));
-        room.all.add_permits(std::mem::take(&mut self.all));
+        for taken in [&mut self.request, &mut self.reply] {
+            self.room.give_back(&std::mem::take(taken));
+        }
         if let Some(turn) = self.turn.take() {
-            room.untaken[turn].fetch_sub(1, Ordering::Relaxed);
+            self.room.untaken[turn].fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -195,6 +240,25 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+impl Taken {
+    /// How many bytes there is room for.
+    fn bytes(&self) -> usize {
+        self.free + self.all
+    }
+
+    /// Takes so many bytes out of it, first those that others may wait for.
+    fn split_off(&mut self, bytes: usize) -> Taken {
+        let some = |from: &mut usize, bytes: usize| {
+            let split = bytes.min(*from);
+            *from -= split;
+            split
+        };
+        let all = some(&mut self.all, bytes);
+        let (own, each) = (some(&mut self.own, all), some(&mut self.each, all));
+        Taken { free: some(&mut self.free, bytes - all), own, each, all }
     }
 }
 
@@ -320,9 +384,11 @@ fn take(from: &Semaphore, bytes: usize) -> bool {
     permit.map(SemaphorePermit::forget).is_some()
 }
 
-async fn wait_for(from: &Semaphore, bytes: usize) -> bool {
-    let Ok(bytes) = u32::try_from(bytes) else { return false };
-    from.acquire_many(bytes).await.map(SemaphorePermit::forget).is_ok()
+/// Waits for so many bytes, and takes them.
+async fn wait_for(from: &Semaphore, bytes: usize) -> Option<usize> {
+    let permit = from.acquire_many(u32::try_from(bytes).ok()?).await.ok()?;
+    permit.forget();
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -335,60 +401,113 @@ mod tests {
     const LONG: usize = limits::ROOM_BYTES_EACH_MAX;
 
     fn left(rooms: &Rooms) -> usize {
-        rooms.0.available_permits()
+        rooms.all.available_permits()
+    }
+
+    fn at(host: u8) -> Caller {
+        Caller::at([192, 0, 2, host].into())
     }
 
     #[test]
     fn requests_under_way_have_a_bound() {
         let rooms = Rooms::default();
-        let room = rooms.connection(NOW);
+        let room = rooms.connection(None, NOW);
         let places: Vec<Place> = std::iter::from_fn(|| room.begin(100)).collect();
         let each = limits::REQUEST_BYTES + 100;
         let most = limits::ROOM_BYTES_FREE / each + limits::ROOM_BYTES_MAX / each;
         assert_eq!(places.len(), most);
-        // Whoever else comes has its own part.
-        assert!(rooms.connection(NOW).begin(100).is_some());
+        // Another connection has its own part, for a request whose answer is not short, too.
+        let other = rooms.connection(None, NOW);
+        assert!(other.begin(100).is_some_and(|mut place| place.grow_at_once(16 << 10)));
         drop(places);
         assert_eq!(left(&rooms), limits::ROOM_BYTES_MAX);
-        assert_eq!(room.free.available_permits(), limits::ROOM_BYTES_FREE);
+        for room in [room, other] {
+            assert_eq!(room.free.available_permits(), limits::ROOM_BYTES_FREE);
+        }
+    }
+
+    /// Connections of an address, each with as much room as it gets.
+    fn greedy(rooms: &Rooms, of: Option<Caller>) -> Vec<Place> {
+        std::iter::repeat_with(move || rooms.connection(of, NOW).nothing())
+            .map_while(|mut place| place.grow_at_once(LONG).then_some(place))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn an_address_takes_a_part_of_all_room() {
+        let rooms = Rooms::default();
+        let taken = greedy(&rooms, Some(at(1)));
+        assert_eq!(taken.len(), limits::ROOM_BYTES_ADDRESS_MAX / LONG);
+        assert_eq!(left(&rooms), limits::ROOM_BYTES_MAX - limits::ROOM_BYTES_ADDRESS_MAX);
+        let late = rooms.connection(Some(at(1)), NOW);
+        assert!(!late.nothing().grow(LONG).await, "neither by waiting");
+        // Requests beyond those of each connection come from that part, too.
+        let few: Vec<Place> = std::iter::from_fn(|| late.begin(0)).collect();
+        assert_eq!(few.len(), limits::ROOM_BYTES_FREE / limits::REQUEST_BYTES);
+        assert!(
+            rooms.connection(Some(at(2)), NOW).nothing().grow_at_once(LONG),
+            "others have theirs"
+        );
+        // A proxy, behind which there are many, has all that is left.
+        let proxies = greedy(&rooms, None);
+        assert_eq!(left(&rooms), 0);
+        drop((late, few, proxies));
+        assert_eq!(rooms.each.count(), 1, "an address without a connection is forgotten");
+        drop(taken);
+        assert_eq!((left(&rooms), rooms.each.count()), (limits::ROOM_BYTES_MAX, 0));
     }
 
     #[tokio::test]
     async fn long_answers_wait_for_each_other_and_then_for_all() {
         let rooms = Rooms::default();
-        let room = rooms.connection(NOW);
+        let room = rooms.connection(None, NOW);
         let (mut one, mut other) = (room.nothing(), room.nothing());
         assert!(one.grow(10 * LONG).await, "no answer is too long");
-        assert!(!other.grow_at_once(1) && !other.grow(1).await);
+        assert!(!other.grow_at_once(LONG) && !other.grow(LONG).await);
         let mut others = Vec::new();
         while LONG <= left(&rooms) {
-            let mut place = rooms.connection(NOW).nothing();
+            let mut place = rooms.connection(None, NOW).nothing();
             assert!(place.grow(LONG).await);
             others.push(place);
         }
         assert_eq!(others.len() + 1, limits::ROOM_BYTES_MAX / LONG);
-        let mut late = rooms.connection(NOW).nothing();
+        let mut late = rooms.connection(None, NOW).nothing();
         assert!(!late.grow_at_once(LONG) && !late.grow(LONG).await);
         // What is not needed is for others.
         one.fit(1_000);
         assert!(other.grow(LONG - 1_000).await);
-        // What is longer than was thought takes what it lacks, and once.
         drop(others);
-        let (mut short, before) = (rooms.connection(NOW).nothing(), left(&rooms));
-        for _ in 0..3 {
-            short.fit(500 + limits::ANSWER_BYTES_FREE);
-        }
-        assert_eq!(left(&rooms), before - 500);
-        drop(short);
         drop((one, other, late));
         assert_eq!(left(&rooms), limits::ROOM_BYTES_MAX);
         assert_eq!(room.own.available_permits(), LONG);
     }
 
+    #[test]
+    fn what_is_longer_than_was_thought_takes_what_it_lacks_once() {
+        let rooms = Rooms::default();
+        let room = rooms.connection(Some(at(1)), NOW);
+        let mut place = room.nothing();
+        for bytes in [500, LONG] {
+            for _ in 0..3 {
+                place.fit(bytes + limits::ANSWER_BYTES_FREE);
+            }
+            assert_eq!(place.reply.bytes(), bytes);
+        }
+        // The second had no room in what was left of the connection's own.
+        assert_eq!(left(&rooms), limits::ROOM_BYTES_MAX - (LONG - 500));
+        place.fit(100);
+        assert_eq!(left(&rooms), limits::ROOM_BYTES_MAX);
+        assert_eq!(room.free.available_permits(), limits::ROOM_BYTES_FREE - 100);
+        drop(place);
+        assert_eq!(room.free.available_permits(), limits::ROOM_BYTES_FREE);
+        let part = room.part().unwrap().available_permits();
+        assert_eq!(part, limits::ROOM_BYTES_ADDRESS_MAX);
+    }
+
     #[tokio::test]
     async fn a_reply_has_its_room_until_its_last_byte_is_taken() {
         let rooms = Rooms::default();
-        let room = rooms.connection(Duration::from_millis(1));
+        let room = rooms.connection(Some(at(1)), Duration::from_millis(1));
         let mut place = room.begin(0).unwrap();
         assert!(place.grow(LONG).await);
         place.fit(5_000);

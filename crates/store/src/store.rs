@@ -231,6 +231,7 @@ pub enum StoreKey {
 
 /// A limit as its store keeps it. Clones are the same limit.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are few, and every decision reads one")]
 pub enum StoreLimit {
     /// In this process.
     Memory(Rule),

@@ -147,7 +147,8 @@ fn a_window_of_zero_holds_little_memory() {
     assert!(charged < 20_000, "{charged} checks were charged");
 }
 
-/// Short answers, but many connections: what each may have, and what all of them share.
+/// Short answers, but many connections: what each may have, and what those of an address share. Who
+/// asks one thing at a time has room for its answer meanwhile, at whatever address.
 #[test]
 fn many_streams_that_take_nothing_have_a_bound_together() {
     let server = server();
@@ -156,7 +157,7 @@ fn many_streams_that_take_nothing_have_a_bound_together() {
         let _ = (0..200).try_for_each(|_| shut.post(&head, b"{}"));
         ends(shut.stream)
     });
-    assert!(charged < 15_000, "{charged} of 20,000 checks were charged");
+    assert!(charged < 8_000, "{charged} of 20,000 checks were charged");
 }
 
 #[test]

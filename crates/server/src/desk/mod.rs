@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tidegate_gate::{Gate, Reloaded, Watch};
 use tidegate_store::ManualClock;
 
-use crate::auth::Guard;
+use crate::auth::{Guard, Role, Visitor};
 use crate::body::Budget;
 use crate::caller::Caller;
 use crate::limits;
 use crate::metrics::Metrics;
-use crate::room::{Rooms, Sizes};
+use crate::room::{Room, Rooms, Sizes};
 use crate::settings::Bounds;
 use crate::trace::Traces;
 
@@ -28,7 +28,7 @@ pub(crate) use self::held::{Entry, Held, HeldFor};
 pub(crate) use self::id::Id;
 pub(crate) use self::named::{NamedLimit, NamedLimits, NoLimit};
 pub(crate) use self::ration::NoRoom;
-pub(crate) use self::turns::Turns;
+pub(crate) use self::turns::{Newcomers, Turn, Turns};
 
 /// What all doors ask.
 #[derive(Debug)]
@@ -53,7 +53,9 @@ pub(crate) struct Desk {
     pub(crate) rls_sizes: Sizes,
     /// And the page of metrics.
     pub(crate) page_sizes: Sizes,
+    /// Of connections that go on without a pause, and of those that have just come.
     pub(crate) turns: Turns,
+    pub(crate) newcomers: Newcomers,
     /// By which keys of callers behind proxies are told apart.
     keys: RandomState,
     is_ready: AtomicBool,
@@ -87,6 +89,7 @@ impl Desk {
             rls_sizes: Sizes::at_least(limits::RLS_BYTES_LEAST),
             page_sizes: Sizes::at_least(limits::PAGE_BYTES_LEAST),
             turns: Turns::default(),
+            newcomers: Newcomers::default(),
             keys,
             is_ready,
         }
@@ -101,6 +104,14 @@ impl Desk {
             }
             caller => caller,
         }
+    }
+
+    /// Room for the requests and replies of a connection. Behind a proxy there are many peers, and
+    /// an administrator is none that has to be bounded.
+    pub(crate) fn room(&self, visitor: Visitor) -> Arc<Room> {
+        let is_one =
+            visitor.certified != Some(Role::Admin) && !self.gate.rules().trusts(visitor.peer);
+        self.rooms.connection(is_one.then(|| Caller::at(visitor.peer)), self.bounds.reply_time)
     }
 
     /// Lets go of what is held for too long.

@@ -29,7 +29,7 @@ use self::fast::Rewound;
 pub(crate) use self::route::TOKEN_HEADER;
 pub use self::tried::read_body;
 use crate::auth::Visitor;
-use crate::desk::Desk;
+use crate::desk::{Desk, Newcomers, Turns};
 use crate::limits;
 use crate::listen::{Busy, Calm, Door, Idle, Stream};
 use crate::metrics::DoorName;
@@ -82,7 +82,7 @@ impl Door for HttpDoor {
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop, busy: &Busy) {
         let mut stream = Idle::new(stream, self.desk.bounds.http_head_time);
-        let room = self.desk.rooms.connection(self.desk.bounds.reply_time);
+        let room = self.desk.room(visitor);
         let first = fast::serve(self, &mut stream, visitor, &stop, (&room, busy)).await;
         let Some(first) = first else { return };
         stream.set_patience(limits::HTTP_IDLE_TIME);
@@ -125,6 +125,10 @@ impl Door for HttpDoor {
 
     fn connections(&self, change: i64) {
         self.desk.metrics.connections(DoorName::Http, change);
+    }
+
+    fn lines(&self) -> (&Newcomers, &Turns) {
+        (&self.desk.newcomers, &self.desk.turns)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Accepts connections for a door, each as a task of its own.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::pace::Paced;
 use super::seats::Seats;
 use super::shakes::Shakes;
 use super::{Busy, Door, Listening};
@@ -31,7 +33,7 @@ pub(crate) async fn accept<D: Door>(
     let seats = Arc::new(Seats::new(bounds.connections_max, Arc::clone(&trusts)));
     let shakes = Arc::new(Shakes::new(trusts, bounds.handshake_time));
     let tasks = JoinSet::new();
-    let mut failures = 0_u64;
+    let (mut failures, mut accepted) = (0_u64, 0_usize);
     let mut room = Room { door, tls, bounds, stop: stop.clone(), tasks, seats, shakes };
     loop {
         // One that has to make room is gone before another is let in: there may be no more files.
@@ -40,10 +42,14 @@ pub(crate) async fn accept<D: Door>(
             biased;
             () = stop.asked() => break,
             Some(_) = room.tasks.join_next(), if !room.tasks.is_empty() => {}
-            accepted = listener.accept(), if has_room => match accepted {
+            next = listener.accept(), if has_room => match next {
                 Ok((stream, peer)) => {
                     room.hear_of_those_who_left(peer).await;
                     room.welcome(stream, peer);
+                    accepted += 1;
+                    if accepted.is_multiple_of(limits::ACCEPTED_IN_A_ROW_MAX) {
+                        yield_now().await;
+                    }
                 }
                 // Mostly that there are no descriptors left; those that wait are kept waiting.
                 Err(error) => {
@@ -81,6 +87,7 @@ impl<D: Door> Room<D> {
     fn welcome(&mut self, stream: TcpStream, peer: SocketAddr) {
         let peer = peer.ip().to_canonical();
         let Some(seat) = self.seats.take(peer) else { return };
+        let of = self.seats.counted(peer);
         // Answers are written in one go, and are wanted at once.
         let _ = stream.set_nodelay(true);
         let (door, tls, stop) = (self.door.clone(), self.tls.clone(), self.stop.clone());
@@ -89,18 +96,21 @@ impl<D: Door> Room<D> {
             let _counted = Counted::taken(&door);
             let visitor = Visitor { peer, certified: None, certificate: None };
             let busy = seat.busy();
-            let serving = async {
+            let (stream, pace) = Paced::new(stream);
+            let (lines, stops) = (door.lines(), stop.clone());
+            // Pinned here, since a future that is handed on is there twice.
+            let serving = pin!(async {
                 match tls {
                     None => door.serve(stream, visitor, stop, busy).await,
                     Some(tls) => {
                         encrypted(&door, stream, visitor, stop, busy, (&tls, &shakes)).await;
                     }
                 }
-            };
+            });
             tokio::select! {
                 biased;
                 () = busy.left() => {}
-                () = serving => {}
+                () = pace.keep(lines, of, &stops, serving) => {}
             }
         });
     }
@@ -148,7 +158,7 @@ impl<D: Door> Drop for Counted<'_, D> {
 
 async fn encrypted<D: Door>(
     door: &D,
-    stream: TcpStream,
+    stream: Paced,
     mut visitor: Visitor,
     stop: Stop,
     busy: &Busy,

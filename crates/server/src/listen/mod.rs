@@ -7,6 +7,7 @@ mod busy;
 mod calm;
 mod idle;
 mod local;
+mod pace;
 mod seats;
 mod shakes;
 
@@ -23,6 +24,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::timeout;
 
 use crate::auth::Visitor;
+use crate::desk::{Newcomers, Turns};
 use crate::limits;
 use crate::settings::Bounds;
 use crate::stop::Stop;
@@ -89,6 +91,9 @@ pub(crate) trait Door: Clone + Send + Sync + 'static {
 
     /// There is one connection more, or one less.
     fn connections(&self, change: i64);
+
+    /// The lines of connections that have just come, and of those that go on without a pause.
+    fn lines(&self) -> (&Newcomers, &Turns);
 }
 
 /// An address that a door listens on.

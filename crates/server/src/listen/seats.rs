@@ -81,7 +81,7 @@ impl Seats {
     }
 
     /// As whom somebody is counted, unless it is a proxy.
-    fn counted(&self, peer: IpAddr) -> Option<Caller> {
+    pub(super) fn counted(&self, peer: IpAddr) -> Option<Caller> {
         (!(self.trusts)(peer)).then(|| Caller::at(peer))
     }
 

@@ -26,7 +26,7 @@ use tidegate_core::WithoutStore;
 pub use self::frame::{Arguments, Excess, Found, Frame, Frames, Misframed};
 use self::session::Session;
 use crate::auth::Visitor;
-use crate::desk::Desk;
+use crate::desk::{Desk, Newcomers, Turns};
 use crate::listen::{Busy, Door, Stream};
 use crate::metrics::DoorName;
 use crate::stop::Stop;
@@ -60,6 +60,10 @@ impl Door for RespDoor {
 
     fn connections(&self, change: i64) {
         self.desk.metrics.connections(DoorName::Resp, change);
+    }
+
+    fn lines(&self) -> (&Newcomers, &Turns) {
+        (&self.desk.newcomers, &self.desk.turns)
     }
 }
 

@@ -31,7 +31,7 @@ use super::proto::{
 use super::{RateLimits, answer};
 use crate::auth::{Visitor, bearer};
 use crate::body::Unread;
-use crate::desk::Desk;
+use crate::desk::{Desk, Newcomers, Turns};
 use crate::http::TOKEN_HEADER;
 use crate::limits;
 use crate::listen::{Busy, Calm, Door, Idle, Stream};
@@ -234,7 +234,7 @@ impl Door for RlsDoor {
 
     async fn serve<S: Stream>(&self, stream: S, visitor: Visitor, mut stop: Stop, busy: &Busy) {
         let door = self.clone();
-        let room = self.desk.rooms.connection(self.desk.bounds.reply_time);
+        let room = self.desk.room(visitor);
         let here = Arc::clone(&room);
         let service = busy.counting(move |request| {
             let (door, room) = (door.clone(), Arc::clone(&here));
@@ -264,6 +264,10 @@ impl Door for RlsDoor {
 
     fn connections(&self, change: i64) {
         self.desk.metrics.connections(DoorName::Grpc, change);
+    }
+
+    fn lines(&self) -> (&Newcomers, &Turns) {
+        (&self.desk.newcomers, &self.desk.turns)
     }
 }
 

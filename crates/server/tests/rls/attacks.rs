@@ -79,7 +79,10 @@ async fn check(stand: Stand) {
     let mut counted = attacks();
     // One is too long for any message: it is refused, whatever room there is.
     let (name, too_long) = counted.remove(0);
-    assert_eq!(envoy.status(&too_long), 429, "{name}");
+    // It is answered before all of it has come, and on a connection that has to go on: of HTTP/2.
+    for _ in 0..20 {
+        assert_eq!(envoy.status(&too_long), 429, "{name}");
+    }
     for (name, attack) in &counted {
         assert_eq!(envoy.status(attack), 200, "{name}");
         passed += 1;
