@@ -146,16 +146,14 @@ impl Found<'_> {
         }
         let key = match &self.made {
             Some((source, key)) if source.is_shared_with(who.source) => key.clone(),
-            _ => match self.generation.home.key(who.parts) {
-                Ok(key) => {
-                    self.made = Some((who.source, key.clone()));
-                    key
-                }
-                Err(_) => {
+            _ => {
+                let Ok(key) = self.generation.home.key(who.parts) else {
                     self.is_too_long |= !asks.is_shadow;
                     return;
-                }
-            },
+                };
+                self.made = Some((who.source, key.clone()));
+                key
+            }
         };
         // Not by `extend`, which is made for many.
         for judged in unsaid(self.generation, asks, &key) {
@@ -259,7 +257,9 @@ async fn judge_together(
     match asked {
         Ok(verdict) => {
             let is_charged = verb == Verb::Decide && verdict.passes();
-            limits.iter_mut().for_each(|judged| judged.is_charged = is_charged);
+            for judged in limits {
+                judged.is_charged = is_charged;
+            }
             Some((verdict, By::Store))
         }
         Err(asked) => {
@@ -296,7 +296,9 @@ fn presents<'g>(
     now: Tick,
 ) -> SmallVec<[Present<'g>; 4]> {
     let mut presents = SmallVec::new();
-    limits.iter().for_each(|judged| presents.push(generation.present(judged, now)));
+    for judged in limits {
+        presents.push(generation.present(judged, now));
+    }
     presents
 }
 

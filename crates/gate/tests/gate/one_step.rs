@@ -38,16 +38,16 @@ fn request() -> Sample {
 fn passed_meanwhile(
     gate: &Gate,
     policies: &[Arc<Rules>; 2],
-    passes: impl Fn() -> bool + Sync,
+    ask: impl Fn() -> bool + Sync,
 ) -> (usize, usize) {
-    assert!(passes(), "the only cell of both");
+    assert!(ask(), "the only cell of both");
     let (is_over, asked, passed) =
         (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    passed.fetch_add(usize::from(passes()), Ordering::Relaxed);
+                    passed.fetch_add(usize::from(ask()), Ordering::Relaxed);
                     asked.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -72,8 +72,8 @@ fn nothing_passes_during_a_reload_that_neither_policy_lets_pass() {
         // Time stands still: nothing comes back.
         let builder = Gate::builder().rules(Arc::clone(&policies[0])).clock(clock());
         let gate = builder.open().unwrap();
-        let passes = || gate.decide(&request()).verdict().passes();
-        let (passed, asked) = passed_meanwhile(&gate, &policies, passes);
+        let ask = || gate.decide(&request()).verdict().passes();
+        let (passed, asked) = passed_meanwhile(&gate, &policies, ask);
         assert_eq!(passed, 0, "of {asked}, with {count} rules");
     }
 }
@@ -89,8 +89,8 @@ async fn nothing_passes_in_redis_either() {
         let gate = builder.clock(clock).open().unwrap();
         let runtime = tokio::runtime::Handle::current();
         let judged = tokio::task::spawn_blocking(move || {
-            let passes = || runtime.block_on(gate.admit(&request())).verdict().passes();
-            passed_meanwhile(&gate, &policies, passes)
+            let ask = || runtime.block_on(gate.admit(&request())).verdict().passes();
+            passed_meanwhile(&gate, &policies, ask)
         });
         let (passed, asked) = judged.await.unwrap();
         assert_eq!(passed, 0, "of {asked}, with {count} rules");

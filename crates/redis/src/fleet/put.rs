@@ -71,12 +71,12 @@ impl Fleet {
         let local = local.map_err(ChangeError::TooMany)?;
         let owed = self.inner.owed.prepare(&owed, now.here).map_err(ChangeError::TooMany)?;
         let made = local.rules().iter().zip(owed.rules());
-        let shared = wanted.iter().zip(made).map(|(wanted, (local, owed))| {
+        let made = wanted.iter().zip(made).map(|(wanted, (local, owed))| {
             let (local, owed) = (Arc::new(local.clone()), Arc::new(owed.clone()));
             let rule = self.rule_in_redis(wanted, now);
             self.shared(wanted, Present { rule, local, owed })
         });
-        let (rules, turns) = shared.unzip();
+        let (rules, turns) = made.unzip();
         Ok(PreparedShared { fleet: self, local, owed, rules, turns })
     }
 
@@ -130,7 +130,9 @@ impl PreparedShared<'_> {
         drop((local.commit(), owed.commit()));
         fleet.inner.owed.note_written();
         for (rule, turn) in rules.iter().zip(turns) {
-            turn.into_iter().for_each(|present| rule.set(present));
+            if let Some(present) = turn {
+                rule.set(present);
+            }
         }
         rules
     }

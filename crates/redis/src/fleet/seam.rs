@@ -253,9 +253,9 @@ fn judgment(
     let limits = charges.iter().enumerate().map(|(place, charge)| {
         let decision = each.get(place).copied().unwrap_or(Decision::of_no_limit(verdict));
         let receipts = receipts.take(place);
-        let charged = || FleetCharged::new(fleet, charge, (receipts, place), by);
-        let charged = is_charged.then(charged).map(Box::new);
-        (decision, charged.map_or(Charged::Nothing, |charged| Charged::Other(charged)))
+        let taken = || FleetCharged::new(fleet, charge, (receipts, place), by);
+        let taken = is_charged.then(taken).map(Box::new);
+        (decision, taken.map_or(Charged::Nothing, |taken| Charged::Other(taken)))
     });
     Judgment { verdict, by, limits: limits.collect() }
 }
@@ -266,7 +266,7 @@ fn rule(limit: &StoreLimit) -> Option<&SharedRule> {
     limit.downcast_ref()
 }
 
-fn place<'a>(at: Place<'a>) -> Option<(&'a SharedRule, &'a Arc<TextKey>)> {
+fn place(at: Place<'_>) -> Option<(&SharedRule, &Arc<TextKey>)> {
     match at.key {
         StoreKey::Text(key) => Some((rule(at.limit)?, key)),
         StoreKey::Hash(_) => None,
