@@ -45,10 +45,10 @@ impl Admission {
     /// Charges what the response says, where a rule asks for it: failed logins count, cached
     /// answers do not.
     ///
-    /// What was charged too much is given back, as if it had never been charged; what was charged too
-    /// little has happened, and is debited in full: the limit may then be overdrawn. In this process
-    /// it is done at once; in Redis it is two more round trips, the second of which asks what is
-    /// left. What [`Admission::each`] and
+    /// What was charged too much is given back, as if it had never been charged; what was charged
+    /// too little has happened, and is debited in full: the limit may then be overdrawn. In this
+    /// process it is done at once; in Redis it is two more round trips, the second of which asks
+    /// what is left. What [`Admission::each`] and
     /// [`Admission::fields`] tell afterwards is what is left then.
     pub fn settle(&mut self, response: &dyn Response) -> Settling {
         self.answered(response);

@@ -312,7 +312,7 @@ fn a_key_that_nobody_asks_about_is_carried_through_any_number_of_changes() {
 
 /// A limit of so many cells a day.
 fn wanted(cells: u32, before: Option<&Rule>, limit: usize) -> Wanted<'_> {
-    let policy = Policy::token_bucket(Quota::per_day(cells)).unwrap();
+    let policy = Policy::token_bucket(Quota::per_day(cells)).expect("a quota in range");
     Wanted { policy, whole: policy, before, limit, others: &[] }
 }
 
