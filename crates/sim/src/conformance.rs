@@ -1,146 +1,207 @@
 //! What every store must answer: the same as the core, digit for digit.
 //!
-//! A store under test implements [`Subject`]; [`check`] walks it and a plain list of states through
-//! the same random requests, looks, refunds, resets and changes of quota, on all algorithms.
+//! [`check`] walks any [`Store`] and a plain list of states through the same random requests,
+//! looks, refunds, resets and changes of quota, on all algorithms.
 
-use tidegate_core::{Decision, Kind, Limit, Policy, Quota, Receipt, Span, State, Tick, decide_all};
+use std::sync::Arc;
+
+use tidegate_core::{
+    Change, Decision, Kind, Limit, Policy, Quota, Shape, Span, State, Tick, WithoutStore,
+    decide_all,
+};
+use tidegate_store::{
+    Charged, Clock, Judgment, LimitCharge, ManualClock, Place, Store, StoreKey, StoreLimit,
+    TextKey, Verb, WantedLimit, block_on,
+};
 
 use crate::rng::Rng;
 
-/// A store, as far as the check can see it. Keys are small numbers.
-pub trait Subject {
-    /// What the store calls a rule.
-    type Rule;
-
-    /// Keeps states for `policy`.
-    fn rule(&mut self, policy: Policy) -> Self::Rule;
-
-    /// Changes a rule's policy, keeping what was consumed.
-    fn change(&mut self, rule: &Self::Rule, policy: Policy, now: Tick) -> Self::Rule;
-
-    /// Decides one request.
-    fn decide(
-        &mut self,
-        on: (&Self::Rule, u64),
-        now: Tick,
-        cost: u32,
-    ) -> (Decision, Option<Receipt>);
-
-    /// Decides one request by several limits.
-    fn decide_all(&mut self, on: &[(&Self::Rule, u64)], now: Tick, cost: u32) -> Vec<Answered>;
-
-    /// Answers without charging.
-    fn peek(&mut self, on: (&Self::Rule, u64), now: Tick, cost: u32) -> Decision;
-
-    /// Gives a charge back.
-    fn refund(&mut self, on: (&Self::Rule, u64), now: Tick, receipt: Receipt);
-
-    /// Makes a key fresh.
-    fn reset(&mut self, on: (&Self::Rule, u64));
-}
-
-/// What a store said, and the receipt of what it charged.
-pub type Answered = (Decision, Option<Receipt>);
-
 /// How many keys each rule is asked about: the numbers below this.
-pub const KEYS: u64 = 5;
+const KEYS: u64 = 5;
+
+/// A limit, in the store and as it should be.
+struct Both {
+    name: String,
+    limit: StoreLimit,
+    model: Model,
+    /// What was charged is not dropped: a store may take permits back then.
+    held: Vec<Charged>,
+}
 
 struct Model {
     policy: Policy,
+    /// The policies that it had.
+    had: Vec<Policy>,
     states: Vec<State>,
 }
 
-/// Walks `subject` through `steps` random steps from `seed`.
+/// A store that is asked by numbers, and waited for.
+struct Subject<'s> {
+    store: &'s dyn Store,
+    clock: Arc<dyn Clock>,
+}
+
+/// Walks `store`, which counts by `clock`, through `steps` random steps from `seed`.
 ///
 /// # Panics
 ///
 /// At the first answer that differs from the core's, naming the seed.
-pub fn check<S: Subject>(subject: &mut S, seed: u64, steps: u32) {
+pub fn check(store: &dyn Store, clock: &Arc<ManualClock>, seed: u64, steps: u32) {
     let mut rng = Rng::new(seed);
-    let mut now = Tick::from_micros(1_700_000_000_000_000 + rng.below(1 << 30));
-    let mut rules: Vec<(S::Rule, Model)> = Vec::new();
+    let start = Tick::from_micros(1_700_000_000_000_000 + rng.below(1 << 30));
+    clock.advance(start.since(clock.now()));
+    let subject = Subject { store, clock: Arc::clone(clock) as Arc<dyn Clock> };
+    let mut limits: Vec<Both> = Vec::new();
     for kind in Kind::ALL {
-        let policy = any_policy(kind, &mut rng);
-        rules.push((subject.rule(policy), Model::new(policy)));
+        let (name, policy) = (format!("{seed}: {kind}"), any_policy(kind, &mut rng));
+        let limit = subject.put(&name, policy, None);
+        limits.push(Both { name, limit, model: Model::new(policy), held: Vec::new() });
     }
     for step in 0..steps {
-        now = now.after(Span::from_micros(rng.of_bits(22)));
-        let index = usize::try_from(rng.below(rules.len() as u64)).unwrap_or(0);
+        clock.advance(Span::from_micros(rng.of_bits(22)));
+        let now = clock.now();
+        let index = usize::try_from(rng.below(limits.len() as u64)).unwrap_or(0);
         let key = rng.below(KEYS);
         let context = || format!("seed {seed}, step {step}");
+        let both = &mut limits[index];
         match rng.below(12) {
             0 => {
-                let kind = if rng.one_in(2) { rules[index].1.policy.kind() } else { any(&mut rng) };
-                let policy = any_policy(kind, &mut rng);
-                let rule = subject.change(&rules[index].0, policy, now);
-                rules[index].1.change(policy, now);
-                rules[index].0 = rule;
+                let kind = if rng.one_in(2) { both.model.policy.kind() } else { any(&mut rng) };
+                change(&subject, both, any_policy(kind, &mut rng), now);
             }
             1 => {
-                let (rule, model) = &mut rules[index];
-                subject.reset((rule, key));
-                *model.state(key) = model.policy.fresh();
+                subject.reset(both, key);
+                *both.model.state(key) = both.model.policy.fresh();
             }
-            2 => all_at_once(subject, &mut rules, &mut rng, now, &context),
+            2 => all_at_once(&subject, &mut limits, &mut rng, now, &context),
             3 => {
-                let (rule, model) = &mut rules[index];
-                let cost = any_cost(&model.policy, &mut rng);
-                let policy = model.policy;
-                let expected = policy.peek(model.state(key), now, cost);
-                assert_eq!(subject.peek((rule, key), now, cost), expected, "{}", context());
+                let policy = both.model.policy;
+                let cost = any_cost(&policy, &mut rng);
+                let expected = policy.peek(both.model.state(key), now, cost);
+                assert_eq!(subject.peek(both, key, cost), expected, "{}", context());
             }
-            _ => one(subject, &mut rules[index], key, &mut rng, now, &context),
+            _ => one(&subject, both, key, &mut rng, now, &context),
         }
     }
 }
 
-fn one<S: Subject>(
-    subject: &mut S,
-    (rule, model): &mut (S::Rule, Model),
+fn change(subject: &Subject<'_>, both: &mut Both, policy: Policy, now: Tick) {
+    let had = &mut both.model.had;
+    had.push(both.model.policy);
+    // Where others count by the same states, a key that nobody asks about between a policy and its
+    // return is as if that policy had never gone. The model does not know this, so here somebody
+    // asks.
+    if subject.store.is_shared() && had.iter().any(|had| reads_alike(had, &policy)) {
+        for key in 0..KEYS {
+            subject.peek(both, key, 0);
+        }
+    }
+    both.limit = subject.put(&both.name, policy, Some(&both.limit));
+    both.model.change(policy, now);
+}
+
+fn one(
+    subject: &Subject<'_>,
+    both: &mut Both,
     key: u64,
     rng: &mut Rng,
     now: Tick,
     context: &dyn Fn() -> String,
 ) {
-    let cost = any_cost(&model.policy, rng);
-    let policy = model.policy;
-    let (decision, receipt) = subject.decide((rule, key), now, cost);
-    let (expected, model_receipt) = policy.decide_with_receipt(model.state(key), now, cost);
+    let policy = both.model.policy;
+    let cost = any_cost(&policy, rng);
+    let mut judgment = subject.judge(&[(both, key)], Verb::Decide, cost);
+    let (expected, receipt) = policy.decide_with_receipt(both.model.state(key), now, cost);
+    let (decision, mut charged) = judgment.limits.remove(0);
     assert_eq!(decision, expected, "{}: {policy:?}, cost {cost}", context());
-    assert_eq!(receipt, model_receipt, "{}", context());
-    if let (Some(receipt), Some(model_receipt)) = (receipt, model_receipt)
+    if let Some(receipt) = receipt
         && rng.one_in(6)
     {
-        subject.refund((rule, key), now, receipt);
-        policy.refund(model.state(key), now, model_receipt);
+        subject.refund(both, key, &mut charged);
+        policy.refund(both.model.state(key), now, receipt);
     }
+    both.held.push(charged);
 }
 
-fn all_at_once<S: Subject>(
-    subject: &mut S,
-    rules: &mut [(S::Rule, Model)],
+fn all_at_once(
+    subject: &Subject<'_>,
+    limits: &mut [Both],
     rng: &mut Rng,
     now: Tick,
     context: &dyn Fn() -> String,
 ) {
-    let keys: Vec<u64> = rules.iter().map(|_| rng.below(KEYS)).collect();
+    // Of one tenant, or of several.
+    let same = rng.one_in(2).then(|| rng.below(KEYS));
+    let keys: Vec<u64> = limits.iter().map(|_| same.unwrap_or_else(|| rng.below(KEYS))).collect();
     let cost = 1 + rng.below_u32(3);
-    let on: Vec<(&S::Rule, u64)> = rules.iter().zip(&keys).map(|(it, &key)| (&it.0, key)).collect();
-    let answers = subject.decide_all(&on, now, cost);
-    let policies: Vec<Policy> = rules.iter().map(|(_, model)| model.policy).collect();
-    let states = rules.iter_mut().zip(&keys).map(|((_, model), &key)| model.state(key));
-    let limits = policies.iter().zip(states);
-    let mut limits: Vec<Limit<'_>> =
-        limits.map(|(policy, state)| Limit::new(policy, state, cost)).collect();
-    let _ = decide_all(&mut limits, now);
-    let answered = |it: &mut Limit<'_>| it.answer().map(|answer| (answer, it.take_receipt()));
-    let expected: Vec<Answered> = limits.iter_mut().filter_map(answered).collect();
-    assert_eq!(answers, expected, "{}", context());
+    let on: Vec<(&Both, u64)> = limits.iter().zip(keys.iter().copied()).collect();
+    let judgment = subject.judge(&on, Verb::Decide, cost);
+    let policies: Vec<Policy> = limits.iter().map(|both| both.model.policy).collect();
+    let states = limits.iter_mut().zip(&keys).map(|(both, &key)| both.model.state(key));
+    let judged = policies.iter().zip(states);
+    let mut judged: Vec<Limit<'_>> =
+        judged.map(|(policy, state)| Limit::new(policy, state, cost)).collect();
+    let verdict = decide_all(&mut judged, now);
+    let expected: Vec<Decision> = judged.iter().filter_map(Limit::answer).collect();
+    let said: Vec<Decision> = judgment.limits.iter().map(|(decision, _)| *decision).collect();
+    assert_eq!((judgment.verdict, said), (verdict, expected), "{}", context());
+    for (both, (_, charged)) in limits.iter_mut().zip(judgment.limits) {
+        both.held.push(charged);
+    }
+}
+
+impl Subject<'_> {
+    fn put(&self, name: &str, policy: Policy, before: Option<&StoreLimit>) -> StoreLimit {
+        let wanted = WantedLimit {
+            name: name.to_owned(),
+            policy,
+            without: WithoutStore::Closed,
+            before,
+            change: Change::Quota,
+            besides: Vec::new(),
+        };
+        let put = self.store.put(&[wanted], self.store.now(&*self.clock));
+        put.expect("there is room for one more").remove(0)
+    }
+
+    fn key(&self, number: u64) -> StoreKey {
+        let text = || TextKey::in_tenant(number, number);
+        let key = self.store.key_form().key(|keys| keys.key(("key", number)), text);
+        key.expect("numbers are short")
+    }
+
+    fn judge(&self, on: &[(&Both, u64)], verb: Verb, cost: u32) -> Judgment {
+        let keys: Vec<StoreKey> = on.iter().map(|(_, key)| self.key(*key)).collect();
+        let charges = on
+            .iter()
+            .zip(&keys)
+            .map(|((both, _), key)| LimitCharge { at: Place { limit: &both.limit, key }, cost });
+        let charges: Vec<LimitCharge<'_>> = charges.collect();
+        let now = self.store.now(&*self.clock);
+        let judgment = block_on(self.store.judge(&charges, verb, now));
+        assert!(!judgment.by.is_fallback(), "decided without the store: {}", judgment.by);
+        assert_eq!(judgment.limits.len(), on.len(), "one answer for each limit");
+        judgment
+    }
+
+    fn peek(&self, both: &Both, key: u64, cost: u32) -> Decision {
+        self.judge(&[(both, key)], Verb::Peek, cost).limits[0].0
+    }
+
+    fn refund(&self, both: &Both, key: u64, charged: &mut Charged) {
+        let at = Place { limit: &both.limit, key: &self.key(key) };
+        block_on(self.store.settle(at, charged, 0, &self.clock));
+    }
+
+    fn reset(&self, both: &Both, key: u64) {
+        let at = Place { limit: &both.limit, key: &self.key(key) };
+        block_on(self.store.reset(at)).expect("a store that answers");
+    }
 }
 
 impl Model {
     fn new(policy: Policy) -> Model {
-        Model { policy, states: (0..KEYS).map(|_| policy.fresh()).collect() }
+        Model { policy, had: Vec::new(), states: (0..KEYS).map(|_| policy.fresh()).collect() }
     }
 
     fn state(&mut self, key: u64) -> &mut State {
@@ -153,6 +214,15 @@ impl Model {
             policy.carry(&self.policy, state, now);
         }
         self.policy = policy;
+    }
+}
+
+fn reads_alike(a: &Policy, b: &Policy) -> bool {
+    match (a.shape(), b.shape()) {
+        (Shape::FixedWindow { per: a, .. }, Shape::FixedWindow { per: b, .. })
+        | (Shape::Log { per: a, .. }, Shape::Log { per: b, .. })
+        | (Shape::SlidingWindow { per: a, .. }, Shape::SlidingWindow { per: b, .. }) => a == b,
+        (a, b) => a == b,
     }
 }
 

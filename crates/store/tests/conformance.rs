@@ -1,61 +1,19 @@
 //! The memory store answers as the core does, digit for digit.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-use tidegate_core::{Decision, Policy, Receipt, Tick};
-use tidegate_sim::conformance::{Answered, Subject, check};
-use tidegate_store::{Charge, MemoryStore, Rule};
+use std::sync::Arc;
 
-struct Memory(MemoryStore);
+use tidegate_core::{Decision, Policy, Tick};
+use tidegate_sim::conformance;
+use tidegate_store::{Charge, ManualClock, MemoryStore};
 
-impl Memory {
-    fn charge<'a>(&self, (rule, key): (&'a Rule, u64), cost: u32) -> Charge<'a> {
-        Charge { rule, key: self.0.key(("key", key)).unwrap(), cost }
-    }
-}
-
-impl Subject for Memory {
-    type Rule = Rule;
-
-    fn rule(&mut self, policy: Policy) -> Rule {
-        self.0.rule(policy).unwrap()
-    }
-
-    fn change(&mut self, rule: &Rule, policy: Policy, now: Tick) -> Rule {
-        self.0.change(rule, policy, now).unwrap()
-    }
-
-    fn decide(&mut self, on: (&Rule, u64), now: Tick, cost: u32) -> (Decision, Option<Receipt>) {
-        let charge = self.charge(on, cost);
-        self.0.decide_with_receipt(charge.rule, charge.key, now, cost)
-    }
-
-    fn decide_all(&mut self, on: &[(&Rule, u64)], now: Tick, cost: u32) -> Vec<Answered> {
-        let charges: Vec<Charge<'_>> = on.iter().map(|&on| self.charge(on, cost)).collect();
-        let mut answers = Vec::new();
-        let _ = self.0.decide_all(&charges, now, |answer, receipt| answers.push((answer, receipt)));
-        answers
-    }
-
-    fn peek(&mut self, on: (&Rule, u64), now: Tick, cost: u32) -> Decision {
-        let charge = self.charge(on, cost);
-        self.0.peek(charge.rule, charge.key, now, cost)
-    }
-
-    fn refund(&mut self, on: (&Rule, u64), now: Tick, receipt: Receipt) {
-        let charge = self.charge(on, 0);
-        self.0.refund(charge.rule, charge.key, now, receipt);
-    }
-
-    fn reset(&mut self, on: (&Rule, u64)) {
-        let charge = self.charge(on, 0);
-        self.0.reset(charge.rule, charge.key);
-    }
+fn check(seed: u64, steps: u32) {
+    conformance::check(&MemoryStore::new(), &Arc::new(ManualClock::new()), seed, steps);
 }
 
 #[test]
 fn law_9_the_memory_store_gives_the_cores_answers() {
     for seed in 0..300 {
-        check(&mut Memory(MemoryStore::new()), seed, 400);
+        check(seed, 400);
     }
 }
 
@@ -63,7 +21,7 @@ fn law_9_the_memory_store_gives_the_cores_answers() {
 #[test]
 fn law_9_holds_while_states_are_forgotten() {
     for seed in 1_000..1_020 {
-        check(&mut Memory(MemoryStore::new()), seed, 20_000);
+        check(seed, 20_000);
     }
 }
 
