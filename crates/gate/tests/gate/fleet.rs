@@ -154,42 +154,6 @@ async fn shadow_takes_one_more_round_trip_and_many_of_them_are_judged() {
 }
 
 #[tokio::test]
-async fn charges_are_settled_and_given_back() {
-    let policy = "rules:
-  - { name: cells, limit: 100/day }
-  - { name: said, limit: 100/day, cost: { from: response:x-tokens, default: 10 } }
-  - { name: failed, limit: 9/day, cost: 1, counts_when: { status: 401 } }
-  - { name: tried, limit: 100/day, shadow: true }";
-    let Stand { gate, server: _server, .. } = still(policy).await;
-    let mut admission = gate.admit(&request()).await;
-    admission.settle(&Answered(200, "x-tokens", "30")).await;
-    assert_eq!(looks(&gate, &request()).await, [99, 70, 9, 99]);
-    admission.set_cost(40).await;
-    assert_eq!(looks(&gate, &request()).await, [60, 70, 9, 60]);
-    admission.charge_more(10).await;
-    admission.set_cost(20).await;
-    assert_eq!(looks(&gate, &request()).await, [80, 70, 9, 80]);
-    admission.set_cost(5).await;
-    assert_eq!(looks(&gate, &request()).await, [95, 70, 9, 95]);
-    admission.refund().await;
-    admission.refund().await;
-    drop(admission);
-    assert_eq!(looks(&gate, &request()).await, [100, 100, 9, 100]);
-    // What there is no room for is not charged.
-    let mut admission = gate.admit(&request()).await;
-    admission.charge_more(500).await;
-    let mut refused = gate.admit(&request()).await;
-    assert!(!refused.verdict().passes());
-    // Nor is what was refused, later: there is room in shadow, once the first is gone.
-    replace(&gate, &policy.replace("name: tried, limit: 100/day", "name: tried, limit: 900/day"));
-    let before = left(&gate.admit(&request()).await);
-    refused.charge_more(7).await;
-    let mut refused = gate.admit(&request()).await;
-    refused.charge_more(7).await;
-    assert_eq!(left(&gate.admit(&request()).await), before);
-}
-
-#[tokio::test]
 async fn all_limits_are_settled_at_once() {
     let rule = |id: u32| format!("{{ name: r{id}, limit: {}/day }}", 100 + id);
     let policy: Vec<String> = (0..12).map(rule).collect();
@@ -283,30 +247,6 @@ async fn becomes(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
         tokio::task::yield_now().await;
     }
     panic!("in vain: {what}");
-}
-
-#[tokio::test]
-async fn permits_and_places_in_a_queue_come_back() {
-    let policy = "rules:
-  - { name: flights, limit: 2 in flight, algorithm: concurrency, match: { path: /work } }
-  - { name: queue, limit: 1/s, burst: 3, algorithm: leaky-queue, match: { path: /queue } }";
-    let Stand { gate, server: _server, .. } = still(policy).await;
-    let work = Sample::new("GET /work");
-    let (one, two) = (gate.admit(&work).await, gate.admit(&work).await);
-    assert!(one.verdict().passes() && two.verdict().passes());
-    assert!(!gate.admit(&work).await.verdict().passes());
-    drop(one);
-    becomes("a permit is free", async || gate.admit(&work).await.verdict().passes()).await;
-    let queue = Sample::new("GET /queue");
-    assert_eq!(gate.admit(&queue).await.delay(), None);
-    let waits = gate.admit(&queue).await;
-    // Less what has passed since it was asked for.
-    let first = Some(Span::from_millis(1))..=Some(Span::from_secs(1));
-    assert!(first.contains(&waits.delay()), "{waits:?}");
-    // Gone before its turn.
-    drop(waits.start());
-    // Only looked at: were one taken behind it meanwhile, its place would stay empty.
-    becomes("its place is free", async || first.contains(&gate.peek(&queue).await.delay())).await;
 }
 
 /// A slot is counted from when Redis was asked, which may be long after the request came.

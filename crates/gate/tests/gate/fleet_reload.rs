@@ -1,6 +1,6 @@
 //! Reloads with states in Redis: whoever has consumed something has consumed it.
 
-use tidegate_core::{Policy, Quota, Span};
+use tidegate_core::{Policy, Quota};
 use tidegate_gate::Gate;
 use tidegate_redis::Fleet;
 use tidegate_store::MemoryStore;
@@ -61,47 +61,6 @@ async fn tiers_that_become_one_are_not_mixed_up() {
     replace(&gate, &tiers);
     assert_eq!(looks(&gate, &of("pro", "ada")).await, [40]);
     assert_eq!(looks(&gate, &of("gold", "bob")).await, [1]);
-}
-
-/// A hundred cuts and raises in a fifth of a second.
-#[tokio::test]
-async fn no_sequence_of_reloads_lets_more_pass_than_the_larger_quota() {
-    let of = |limit: &str| policy("token-bucket", &format!("limit: {limit}"));
-    for [full, cut] in [["100/s", "50/s"], ["100/s, burst: 100", "100/s, burst: 1"]] {
-        let (_server, gate, clock) = still(&of(full)).await;
-        let mut sum = 0;
-        for turn in 0..100 {
-            sum += passed(&gate, &by("ada"), 100).await;
-            clock.advance(Span::from_millis(2));
-            replace(&gate, &of(if turn % 2 == 0 { cut } else { full }));
-        }
-        assert!((100..=120).contains(&sum), "{sum}: {full} and {cut}");
-    }
-}
-
-#[tokio::test]
-async fn an_override_does_not_grant_a_fresh_burst() {
-    for algorithm in ALGORITHMS {
-        let of = |rest: &str| policy(algorithm, &format!("limit: 100/min{rest}"));
-        let (_server, gate, clock) = still(&of("")).await;
-        assert_eq!(passed(&gate, &by("acme"), 80).await, 80);
-        assert_eq!(passed(&gate, &by("bob"), 30).await, 30);
-        for _ in 0..2 {
-            replace(&gate, &of(", overrides: { acme: 5000/min }"));
-            assert_eq!(looks(&gate, &by("acme")).await, [4_920], "{algorithm}: the difference");
-            assert_eq!(looks(&gate, &by("bob")).await, [70], "{algorithm}");
-        }
-        replace(&gate, &of(", overrides: { acme: 4000/min, bob: 20/min }"));
-        assert_eq!(looks(&gate, &by("acme")).await, [3_920], "{algorithm}");
-        assert_eq!(passed(&gate, &by("bob"), 1).await, 0, "{algorithm}: never below zero");
-        // Gone again: what was consumed meanwhile counts, as far as there is room.
-        assert_eq!(passed(&gate, &by("acme"), 10).await, 10);
-        replace(&gate, &of(", overrides: { bob: 20/min }"));
-        let room = passed(&gate, &by("acme"), 200).await;
-        assert!(room <= 10, "{algorithm}: {room}");
-        clock.advance(Span::from_secs(300));
-        assert_eq!(looks(&gate, &by("acme")).await, [100], "{algorithm}");
-    }
 }
 
 /// A node that has just started counts with those that were reloaded: they agree by names.

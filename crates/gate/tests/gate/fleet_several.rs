@@ -12,7 +12,7 @@ use tidegate_sim::rng::Rng;
 use tidegate_testbed::{Reply, Server};
 
 use crate::on_redis::{node, still};
-use crate::stand::{START, by, clock_at, gate_at, left, rules, to};
+use crate::stand::{START, clock_at, gate_at, left, rules, to};
 
 fn said(admission: &Admission) -> (Verdict, Reason, Vec<Decision>) {
     let each = admission.each().map(|answer| answer.decision);
@@ -87,32 +87,6 @@ async fn redis_says_of_several_at_once_what_memory_says() {
 }
 
 #[tokio::test]
-async fn what_they_share_is_charged_once_and_given_back_once() {
-    let policy = "
-identify: { client: [header:x-api-key] }
-rules:
-  - { name: everybody, limit: 100/day }
-  - { name: client, key: client, limit: 3/day, cost: 1 }";
-    let (_server, gate, _clock) = still(policy).await;
-    let requests = [by("ada").with_cost(2), by("bob").with_cost(5), by("ada").with_cost(4)];
-    let mut whole = together(&gate, &requests).await;
-    assert_eq!(room(&gate, &by("ada")).await, [95, 2]);
-    whole.each[2].refund().await;
-    whole.each[2].set_cost(50).await;
-    assert_eq!(room(&gate, &by("ada")).await, [95, 2]);
-    whole.each[0].refund().await;
-    assert_eq!(room(&gate, &by("ada")).await, [95, 3]);
-    whole.each[1].set_cost(1).await;
-    assert_eq!(room(&gate, &by("bob")).await, [99, 2]);
-    whole.each[1].refund().await;
-    assert_eq!(room(&gate, &by("bob")).await, [100, 3]);
-    let many: Vec<Sample> = (0..16).map(|id| by(&id.to_string())).collect();
-    let whole = together(&gate, &many).await;
-    assert_eq!((whole.verdict, whole.each[0].reason()), (Verdict::Never, Reason::TooManyLimits));
-    assert!(together(&gate, &many[1..]).await.verdict.passes());
-}
-
-#[tokio::test]
 async fn a_reset_makes_fresh_for_the_whole_fleet() {
     let (server, gate, clock) = still(MIXED).await;
     let other = node(&server, &clock, MIXED).await;
@@ -161,37 +135,6 @@ async fn plain_limits_are_the_fleets() {
     assert_eq!(gate.reset_plain(&one, key).await.unwrap(), ["same"]);
     assert_eq!(left_of(&gate, &one, key).await, 19);
     assert!(gate.decide_plain_batch(&charges, |_| ()).is_none());
-}
-
-/// Clients write keys: a long one is a key like any other, and no way around a limit.
-#[tokio::test]
-async fn keys_of_any_length_and_any_number_of_limits_are_judged_in_redis() {
-    let (_server, gate, _clock) = still("rules: [{ name: r, limit: 5/day }]").await;
-    let limit = gate.plain("p", per_day(5), WithoutStore::Closed).unwrap();
-    let long = vec![b'x'; 70_000];
-    let keys: [&[&[u8]]; 5] = [
-        &[&long],
-        &[&long[1..]],
-        &[b"tenant", &long, b"x"],
-        &[b"tenant", &long[1..], b"xx"],
-        &[&long, b"tenant"],
-    ];
-    for left in [4, 3] {
-        for key in keys {
-            let decided = gate.decide_plain(&[PlainCharge { limit: &limit, key, cost: 1 }]).await;
-            assert_eq!((decided.verdict, decided.each[0].remaining), (Verdict::Allow, left));
-        }
-    }
-    let names: Vec<String> = (0..40).map(|id| id.to_string()).collect();
-    let keys: Vec<[&[u8]; 1]> = names.iter().map(|name| [name.as_bytes()]).collect();
-    let mut charges: Vec<PlainCharge<'_>> =
-        keys.iter().map(|key| PlainCharge { limit: &limit, key, cost: 1 }).collect();
-    let decided = gate.decide_plain(&charges).await;
-    assert!(decided.verdict.passes() && decided.each.iter().all(|it| it.remaining == 4));
-    charges[39].cost = 5;
-    let refused = gate.decide_plain(&charges).await;
-    assert!(matches!(refused.verdict, Verdict::Deny { .. }) && refused.by == By::Store);
-    assert_eq!((refused.each.len(), left_of(&gate, &limit, &keys[0]).await), (40, 4));
 }
 
 #[tokio::test]

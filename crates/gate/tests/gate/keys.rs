@@ -1,6 +1,7 @@
 //! Whom a rule counts: no two keys are ever taken for one another.
 
-use tidegate_gate::Sample;
+use tidegate_core::Verdict;
+use tidegate_gate::{Reason, Sample};
 use tidegate_sim::rng::Rng;
 
 use crate::stand::{at, by, gate, left, passes};
@@ -64,4 +65,27 @@ fn one_key_under_two_rules_is_counted_twice() {
         gate("rules: [{ name: a, key: ip, limit: 2/day }, { name: b, key: ip, limit: 5/day }]");
     assert_eq!(left(&gate.decide(&at("192.0.2.1"))), [1, 4]);
     assert_eq!(gate.keys(), 2);
+}
+
+/// A store that hashes its keys has a bound on them; one that names them writes a digest instead.
+#[test]
+fn a_key_that_is_too_long_never_passes() {
+    let (gate, _clock) = gate(
+        "
+identify: { who: [[header:a, header:b, header:c, header:d, header:e]] }
+rules:
+  - { name: shadow, key: who, limit: 9/day, shadow: true }
+  - { name: everybody, limit: 9/day }
+  - { name: r, key: who, limit: 9/day }
+",
+    );
+    let long = "x".repeat(1_000);
+    let mut request = Sample::new("GET /");
+    for name in ["a", "b", "c", "d", "e"] {
+        request = request.with_header(name, &long);
+    }
+    let refused = gate.decide(&request);
+    assert_eq!((refused.verdict(), refused.reason()), (Verdict::Never, Reason::KeyTooLong));
+    assert_eq!((refused.status(), gate.keys()), (429, 0));
+    assert!(refused.problem().contains("too long"));
 }

@@ -5,12 +5,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_gate::{Gate, Sample};
-use tidegate_redis::{Fleet, RedisStore, Settings};
+use tidegate_gate::{Gate, GateBuilder, Sample};
+use tidegate_redis::{Fleet, RedisStore, Settings, StoreBuilder};
 use tidegate_store::{Clock, ManualClock};
 use tidegate_testbed::Server;
 
-use crate::stand::{START, clock_at, rules};
+use crate::stand::{RUNTIME, START, clock_at, rules};
+
+#[path = "laws/mod.rs"]
+mod laws;
+#[path = "laws/overrides.rs"]
+mod overrides;
+#[path = "laws/reload.rs"]
+mod reload;
+
+/// Every answer is a round trip.
+const FEWER: u32 = 20;
 
 /// Longer than any server of a test needs for anything.
 const LONG: Duration = Duration::from_secs(20);
@@ -30,9 +40,22 @@ pub(crate) async fn node(server: &Server, clock: &Arc<ManualClock>, policy: &str
 }
 
 pub(crate) async fn store(server: &Server, clock: &Arc<ManualClock>) -> RedisStore {
+    builder(server, clock).connect().await.unwrap()
+}
+
+fn builder(server: &Server, clock: &Arc<ManualClock>) -> StoreBuilder {
     let builder = RedisStore::builder(Settings::from_url(&server.url()).unwrap());
-    let judge = Arc::clone(clock) as Arc<dyn Clock>;
-    builder.deadline(LONG).judged_by(judge).connect().await.unwrap()
+    builder.deadline(LONG).judged_by(Arc::clone(clock) as Arc<dyn Clock>)
+}
+
+/// A place on the server of this test, which has a thread of its own.
+fn with_store(gate: GateBuilder, place: u64, clock: &Arc<ManualClock>) -> GateBuilder {
+    thread_local! {
+        static SERVER: Server = Server::start().unwrap();
+    }
+    let store = SERVER.with(|server| builder(server, clock).prefix(&format!("{place}:")));
+    let fleet = RUNTIME.block_on(async { Fleet::new(store.connect().await.unwrap()) });
+    gate.store(fleet).beat_every(None)
 }
 
 /// How many of so many pass.

@@ -5,12 +5,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use tidegate_core::{Span, Verdict};
-use tidegate_gate::{Admission, Gate, OpenError, Response, RuleCounts, Rules, Sample};
+use tidegate_gate::{Admission, Gate, OpenError, Request, Response, RuleCounts, Rules, Sample};
 use tidegate_store::{Clock, ManualClock};
+use tokio::runtime::Runtime;
 
 /// Where clocks of tests begin: a Friday in July 2024, at noon.
 pub const START: u64 = 1_721_995_200;
@@ -77,12 +79,81 @@ pub fn at(address: &str) -> Sample {
     Sample::new("GET /").from_peer(address.parse().unwrap())
 }
 
+/// A gate whose `decide` waits for its store, whichever that is.
+#[derive(Clone, Debug)]
+pub struct Still {
+    pub gate: Gate,
+    /// Where its states are, if others may have them too.
+    pub place: u64,
+}
+
+impl std::ops::Deref for Still {
+    type Target = Gate;
+
+    fn deref(&self) -> &Gate {
+        &self.gate
+    }
+}
+
+impl Still {
+    #[track_caller]
+    pub fn decide(&self, request: &dyn Request) -> Admission {
+        decide(&self.gate, request)
+    }
+}
+
+/// Where work is done that stores elsewhere have left over, and where tests wait for them.
+pub static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let builder = &mut tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
+});
+
+/// Waits until something is done. With a store in this process it is done already.
+pub fn done<T>(work: impl Future<Output = T>) -> T {
+    let (mut work, _entered) = (std::pin::pin!(work), RUNTIME.enter());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match work.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => RUNTIME.block_on(work),
+    }
+}
+
+/// What the gate's store decides.
+#[track_caller]
+pub fn decide(gate: &Gate, request: &dyn Request) -> Admission {
+    if gate.store().answers_at_once() {
+        return gate.decide(request);
+    }
+    let admission = done(gate.admit(request));
+    assert!(!admission.by().is_fallback(), "by {}", admission.by());
+    admission
+}
+
+/// Sees what is expected: at once with a store in this process, and soon where another has to hear
+/// of what was dropped.
+#[track_caller]
+pub fn becomes<T, E>(gate: &Gate, look: impl Fn() -> T, expected: E)
+where
+    T: PartialEq<E> + std::fmt::Debug,
+    E: std::fmt::Debug,
+{
+    if !gate.store().answers_at_once() {
+        let soon = Duration::from_secs(20);
+        drop(tidegate_testbed::until(soon, "it has heard", || look() == expected));
+    }
+    assert_eq!(look(), expected);
+}
+
 /// Whether a request passes.
+#[track_caller]
 pub fn passes(gate: &Gate, request: &Sample) -> bool {
-    gate.decide(request).verdict().passes()
+    let mut admission = decide(gate, request);
+    done(admission.release());
+    admission.verdict().passes()
 }
 
 /// How many of `asked` requests pass.
+#[track_caller]
 pub fn passed(gate: &Gate, request: &Sample, asked: usize) -> usize {
     (0..asked).filter(|_| passes(gate, request)).count()
 }
@@ -93,16 +164,23 @@ pub fn left(admission: &Admission) -> Vec<u32> {
 }
 
 /// What is left under each limit for a request, which is given back at once.
+#[track_caller]
 pub fn looks(gate: &Gate, request: &Sample) -> Vec<u32> {
-    let mut admission = gate.decide(request);
+    let mut admission = decide(gate, request);
     let passes = admission.verdict().passes();
     let left = admission.each().map(|answer| {
         let taken = if passes && answer.decision.verdict.passes() { answer.cost } else { 0 };
         answer.decision.remaining + taken
     });
     let left = left.collect();
-    drop(admission.refund());
+    done(admission.refund());
+    done(admission.release());
     left
+}
+
+/// What is left under each limit for a request, which nobody makes.
+pub fn room(gate: &Gate, request: &Sample) -> Vec<u32> {
+    left(&done(gate.peek(request)))
 }
 
 pub fn retry_after(admission: &Admission) -> Option<Span> {

@@ -1,13 +1,14 @@
-//! Unused quota, saved up for a burst: two buckets that judge together, in memory and in Redis.
+//! Unused quota, saved up for a burst: two buckets that judge together.
 
 use std::sync::Arc;
 
 use tidegate_core::{Decision, Span, Tick};
-use tidegate_gate::{Admission, Field, Gate, Sample};
+use tidegate_gate::{Admission, Field, Sample};
 use tidegate_sim::rng::Rng;
 use tidegate_store::ManualClock;
 
-use crate::stand::{START, gate, passed};
+use super::{gate, turns};
+use crate::stand::{START, Still, passed};
 
 #[test]
 fn what_was_saved_can_be_spent_faster() {
@@ -81,7 +82,7 @@ fn any_rule(rng: &mut Rng) -> (String, Saved) {
 }
 
 /// Requests at random, from idle minutes to crowds; what each was told.
-async fn walk(gate: &Gate, clock: &Arc<ManualClock>, rng: &mut Rng, steps: u32) -> Vec<Told> {
+fn walk(gate: &Still, clock: &Arc<ManualClock>, rng: &mut Rng, steps: u32) -> Vec<Told> {
     let mut now = Tick::from_micros(START * 1_000_000);
     let mut told = Vec::new();
     for _ in 0..steps {
@@ -90,7 +91,7 @@ async fn walk(gate: &Gate, clock: &Arc<ManualClock>, rng: &mut Rng, steps: u32) 
         clock.advance(span);
         now = now.after(span);
         for _ in 0..=rng.below(4) {
-            told.push(Told::of(&gate.admit(&Sample::new("GET /")).await, now));
+            told.push(Told::of(&gate.decide(&Sample::new("GET /")), now));
         }
     }
     told
@@ -129,13 +130,13 @@ fn check_laws(saved: Saved, told: &[Told]) {
     }
 }
 
-#[tokio::test]
-async fn law_credits_are_bounded_and_bound_every_span_in_memory() {
-    for seed in 0..40 {
+#[test]
+fn law_credits_are_bounded_and_bound_every_span() {
+    for seed in 0..turns(40).into() {
         let mut rng = Rng::new(seed);
         let (policy, saved) = any_rule(&mut rng);
         let (gate, clock) = gate(&policy);
-        check_laws(saved, &walk(&gate, &clock, &mut rng, 300).await);
+        check_laws(saved, &walk(&gate, &clock, &mut rng, 300));
     }
 }
 
@@ -161,40 +162,6 @@ fn credits_show_in_the_decision_and_in_the_headers() {
     assert_eq!(credits(&refused), Some(0));
     let names: Vec<String> = refused.violated().map(|it| it.name()).collect();
     assert_eq!(names, ["r"]);
-    let (plain, _) = crate::stand::gate("rules: [{ name: r, limit: 10/s }]");
+    let (plain, _) = super::gate("rules: [{ name: r, limit: 10/s }]");
     assert_eq!(credits(&plain.decide(&request)), None);
-}
-
-mod redis {
-    use std::time::Duration;
-
-    use tidegate_redis::{Fleet, RedisStore, Settings};
-    use tidegate_store::Clock;
-    use tidegate_testbed::Server;
-
-    use super::*;
-    use crate::stand::{clock, rules};
-
-    #[tokio::test]
-    async fn law_the_same_in_redis_to_the_last_digit() {
-        let server = Server::start().expect("a server");
-        for seed in 100..112 {
-            let (policy, saved) = any_rule(&mut Rng::new(seed));
-            let clock = clock();
-            let judge = Arc::clone(&clock) as Arc<dyn Clock>;
-            let settings = Settings::from_url(&server.url()).expect("an address");
-            let store = RedisStore::builder(settings).prefix(&format!("{seed}:"));
-            let store = store.deadline(Duration::from_secs(20)).judged_by(Arc::clone(&judge));
-            let fleet = Fleet::new(store.connect().await.expect("a server"));
-            let builder = Gate::builder().rules(rules(&policy)).store(fleet).clock(judge);
-            let told =
-                walk(&builder.open().expect("a gate"), &clock, &mut Rng::new(seed), 150).await;
-            check_laws(saved, &told);
-            let (here, clock) = gate(&policy);
-            let expected = walk(&here, &clock, &mut Rng::new(seed), 150).await;
-            for (told, expected) in told.iter().zip(&expected) {
-                assert_eq!((&told.each, told.passes), (&expected.each, expected.passes));
-            }
-        }
-    }
 }

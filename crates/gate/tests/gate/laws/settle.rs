@@ -1,10 +1,13 @@
 //! What is charged after the response is known: more, less, or nothing, and never twice.
 
 use tidegate_core::{Span, Verdict};
-use tidegate_gate::{Admission, Field, Gate, Sample};
+use tidegate_gate::{Admission, Field, Sample};
 use tidegate_sim::rng::Rng;
 
-use crate::stand::{Answered, START, gate, left, looks, passes, replace, retry_after, to};
+use super::gate;
+use crate::stand::{
+    Answered, START, Still, becomes, done, left, looks, passes, replace, retry_after, room, to,
+};
 
 fn request() -> Sample {
     Sample::new("GET /")
@@ -53,7 +56,7 @@ rules:
     // Nor has the response a say in it.
     let mut admission = gate.decide(&to("GET /llm", "ada").with_cost(5));
     assert!(!admission.is_open());
-    drop(admission.settle(&Answered(200, "x-tokens", "40")));
+    done(admission.settle(&Answered(200, "x-tokens", "40")));
     assert_eq!(looks(&gate, &to("GET /", "ada")), [60, 4]);
 }
 
@@ -69,9 +72,9 @@ fn what_does_not_count_is_given_back() {
     for (status, expected) in [(200, [3, 8]), (401, [2, 7]), (500, [2, 6]), (403, [1, 5])] {
         let mut admission = gate.decide(&request());
         assert!(admission.is_open());
-        drop(admission.settle(&Answered(status, "", "")));
+        done(admission.settle(&Answered(status, "", "")));
         // Again: that changes nothing.
-        drop(admission.settle(&Answered(status, "", "")));
+        done(admission.settle(&Answered(status, "", "")));
         drop(admission);
         assert_eq!(looks(&gate, &request()), expected, "{status}");
     }
@@ -86,12 +89,12 @@ fn the_response_says_what_it_cost() {
     );
     for (said, expected) in [("4", [96, 8]), ("50", [46, 7]), ("nonsense", [36, 6])] {
         let mut admission = gate.decide(&request());
-        drop(admission.settle(&Answered(200, "x-tokens", said)));
+        done(admission.settle(&Answered(200, "x-tokens", said)));
         assert_eq!(looks(&gate, &request()), expected, "{said}");
     }
     // More than there is room for is all that there is.
     let mut admission = gate.decide(&request());
-    drop(admission.settle(&Answered(200, "x-tokens", "5000")));
+    done(admission.settle(&Answered(200, "x-tokens", "5000")));
     assert!(!gate.decide(&request()).verdict().passes());
 }
 
@@ -102,7 +105,7 @@ fn a_cost_of_the_route_is_settled_by_the_response() {
            rules: [{ name: r, limit: 100/day }] }",
     );
     let mut admission = gate.decide(&request());
-    drop(admission.settle(&Answered(200, "x-tokens", "40")));
+    done(admission.settle(&Answered(200, "x-tokens", "40")));
     assert_eq!(looks(&gate, &request()), [60]);
 }
 
@@ -118,18 +121,18 @@ fn a_caller_sets_the_cost() {
     let (gate, _clock) = gate(PLAIN);
     let look = || looks(&gate, &request());
     let mut admission = gate.decide(&request());
-    drop(admission.set_cost(30));
+    done(admission.set_cost(30));
     assert_eq!(look(), [70, 8, 70]);
-    drop(admission.set_cost(30));
+    done(admission.set_cost(30));
     assert_eq!(look(), [70, 8, 70]);
-    drop(admission.charge_more(5));
+    done(admission.charge_more(5));
     assert_eq!(look(), [65, 8, 65]);
-    drop(admission.set_cost(10));
+    done(admission.set_cost(10));
     assert_eq!(look(), [90, 8, 90]);
-    drop(admission.refund());
+    done(admission.refund());
     assert_eq!(look(), [100, 9, 100]);
-    drop(admission.refund());
-    drop(admission.set_cost(0));
+    done(admission.refund());
+    done(admission.set_cost(0));
     drop(admission);
     assert_eq!(look(), [100, 9, 100]);
 }
@@ -147,14 +150,14 @@ fn a_permit_stays_one_whatever_its_request_costs() {
     let mut admission = gate.decide(&request());
     let left = || crate::stand::looks(&gate, &request());
     assert_eq!(left(), [9, 4, 4]);
-    drop(admission.set_cost(3));
+    done(admission.set_cost(3));
     assert_eq!(left(), [7, 4, 4]);
-    drop(admission.charge_more(2));
+    done(admission.charge_more(2));
     assert_eq!(left(), [5, 4, 4]);
-    drop(admission.refund());
+    done(admission.refund());
     assert_eq!(left(), [10, 4, 4]);
     drop(admission);
-    assert_eq!(left(), [10, 5, 5]);
+    becomes(&gate, || room(&gate, &request()), [10, 5, 5]);
 }
 
 #[test]
@@ -172,11 +175,11 @@ fn what_was_refused_is_never_charged_later() {
     let before = look();
     let mut refused = gate.decide(&request());
     assert!(!refused.verdict().passes());
-    drop(refused.charge_more(10));
-    drop(refused.set_cost(20));
-    drop(refused.settle(&Answered(200, "x-tokens", "30")));
+    done(refused.charge_more(10));
+    done(refused.set_cost(20));
+    done(refused.settle(&Answered(200, "x-tokens", "30")));
     assert_eq!(look(), before);
-    drop(refused.refund());
+    done(refused.refund());
     drop(refused);
     assert_eq!(look(), before);
 }
@@ -191,7 +194,7 @@ fn a_shadow_rule_that_refused_is_not_charged_later() {
     assert_eq!(left(&gate.decide(&request())), [50, 0]);
     let mut second = gate.decide(&request());
     assert_eq!(left(&second), [50, 0]);
-    drop(second.charge_more(10));
+    done(second.charge_more(10));
     assert_eq!(left(&gate.decide(&request())), [50, 0]);
 }
 
@@ -200,15 +203,15 @@ fn a_shadow_rule_that_refused_is_not_charged_later() {
 fn what_there_was_no_room_for_is_not_given_back() {
     let (gate, _clock) = gate("rules: [{ name: r, limit: 10/day }]");
     let mut admission = gate.decide(&request());
-    drop(gate.decide(&request()).set_cost(5));
+    done(gate.decide(&request()).set_cost(5));
     assert_eq!(looks(&gate, &request()), [4]);
     // Four of these nine are charged, on top of one.
-    drop(admission.charge_more(9));
-    drop(admission.set_cost(7));
+    done(admission.charge_more(9));
+    done(admission.set_cost(7));
     assert!(!gate.decide(&request()).verdict().passes());
-    drop(admission.set_cost(3));
+    done(admission.set_cost(3));
     assert_eq!(looks(&gate, &request()), [2]);
-    drop(admission.refund());
+    done(admission.refund());
     assert_eq!(looks(&gate, &request()), [5]);
 }
 
@@ -228,15 +231,15 @@ fn any_chain_of_corrections_ends_where_it_says() {
                     0 => {
                         let more = rng.below_u32(5);
                         cost += more;
-                        drop(admission.charge_more(more));
+                        done(admission.charge_more(more));
                     }
                     1 => {
                         cost = 0;
-                        drop(admission.refund());
+                        done(admission.refund());
                     }
                     _ => {
                         cost = rng.below_u32(20);
-                        drop(admission.set_cost(cost));
+                        done(admission.set_cost(cost));
                     }
                 }
             }
@@ -251,14 +254,14 @@ fn any_chain_of_corrections_ends_where_it_says() {
 fn a_correction_after_a_reload_is_one_under_the_new_rules() {
     let (gate, _clock) = gate("rules: [{ name: r, limit: 100/day }]");
     let mut admission = gate.decide(&request());
-    drop(admission.set_cost(50));
+    done(admission.set_cost(50));
     replace(&gate, "rules: [{ name: new, limit: 7/day }, { name: r, limit: 200/day }]");
     assert_eq!(looks(&gate, &request()), [7, 150]);
-    drop(admission.set_cost(20));
+    done(admission.set_cost(20));
     assert_eq!(looks(&gate, &request()), [7, 180]);
-    drop(admission.charge_more(60));
+    done(admission.charge_more(60));
     assert_eq!(looks(&gate, &request()), [7, 120]);
-    drop(admission.refund());
+    done(admission.refund());
     assert_eq!(looks(&gate, &request()), [7, 200]);
 }
 
@@ -267,11 +270,10 @@ fn what_has_happened_is_charged_also_beyond_the_limit() {
     let (gate, clock) = gate("rules: [{ name: r, limit: 10/day }]");
     let mut admission = gate.decide(&request());
     for cells in [12, 4, 19, 10, 0, 15] {
-        drop(admission.set_cost(cells));
+        done(admission.set_cost(cells));
         assert_eq!(admission.each().next().map(|answer| answer.cost), Some(cells));
         assert_eq!(left(&admission), [10_u32.saturating_sub(cells)]);
-        let next = gate.peek(&request()).ready().unwrap();
-        assert_eq!(next.verdict().passes(), cells < 10, "{cells}");
+        assert_eq!(room(&gate, &request()) != [0], cells < 10, "{cells}");
     }
     // Five are owed beyond the limit, and one is asked for.
     let day = Span::from_secs(86_400);
@@ -304,11 +306,16 @@ rules: [{ name: r, limit: 60/min }]",
     assert_eq!(reset(&admission), Some(START + 1));
     clock.advance(Span::from_secs(30));
     assert_eq!(reset(&admission), Some(START + 1), "nothing has changed");
-    drop(admission.set_cost(20));
+    done(admission.set_cost(20));
     assert_eq!(reset(&admission), Some(START + 30 + 19));
 }
 
-fn queue(gate: &Gate) -> Option<Span> {
+/// How long the next would wait.
+fn delay(gate: &Still) -> Option<Span> {
+    done(gate.peek(&request())).delay()
+}
+
+fn queue(gate: &Still) -> Option<Span> {
     match gate.decide(&request()).verdict() {
         Verdict::Delay { by } => Some(by),
         Verdict::Allow => Some(Span::ZERO),
@@ -325,9 +332,10 @@ fn who_cannot_wait_leaves_the_queue() {
     let mut refused = waits.within(Span::from_millis(500));
     let verdict = Verdict::Deny { retry_after: Span::from_millis(1_500) };
     assert_eq!((refused.verdict(), refused.violated().count()), (verdict, 1));
-    drop(refused.charge_more(2));
-    drop(refused.refund());
+    done(refused.charge_more(2));
+    done(refused.refund());
     drop(refused);
+    becomes(&gate, || delay(&gate), Some(Span::from_secs(2)));
     assert_eq!(queue(&gate), Some(Span::from_secs(2)), "its place is free");
     let patient = gate.decide(&request()).within(Span::from_secs(3));
     assert_eq!(patient.delay(), Some(Span::from_secs(3)));
@@ -343,6 +351,7 @@ fn who_goes_away_while_waiting_leaves_the_queue() {
     assert_eq!(clock.waiting(), 1);
     drop(start);
     assert_eq!(clock.waiting(), 0);
+    becomes(&gate, || delay(&gate), Some(Span::from_secs(1)));
     let mut start = Box::pin(gate.decide(&request()).start());
     assert!(start.as_mut().poll(&mut context).is_pending());
     clock.advance(Span::from_micros(999_999));
