@@ -84,7 +84,12 @@ impl AsyncRead for Paced {
     ) -> Poll<io::Result<()>> {
         let left = self.pace.left.load(Ordering::Relaxed);
         if left == 0 {
-            ready!(self.stream.poll_read_ready(context))?;
+            let mut first = [0];
+            let more = ready!(self.stream.poll_peek(context, &mut ReadBuf::new(&mut first)))?;
+            if more == 0 {
+                // A connection that has ended holds no place in a line.
+                return Poll::Ready(Ok(()));
+            }
             // The task hears of this, and nobody else has to wake it.
             self.pace.has_more.store(true, Ordering::Relaxed);
             return Poll::Pending;
@@ -201,6 +206,26 @@ mod tests {
             go_on(&mut keeping, &read).await;
         }
         drop(stopper);
+    }
+
+    #[tokio::test]
+    async fn a_newcomer_that_leaves_waits_for_no_turn() {
+        let (newcomers, others) = (Newcomers::at_once(1), Turns::at_once(1));
+        let (_stopper, stop) = Stopper::new();
+        let _first = newcomers.next(None).await;
+        for is_reset in [false, true] {
+            let (near, peer) = connection().await;
+            if is_reset {
+                peer.set_zero_linger().unwrap();
+            }
+            drop(peer);
+            let (mut paced, pace) = Paced::new(near);
+            let ended = pin!(async move {
+                let read = paced.read(&mut [0; 9]).await;
+                assert_eq!(read.ok(), (!is_reset).then_some(0));
+            });
+            pace.keep((&newcomers, &others), None, &stop, ended).await;
+        }
     }
 
     #[tokio::test]
