@@ -61,7 +61,7 @@ pub use self::report::{Finding, Report};
 pub use self::request::{Request, Response, Sample, without_port};
 pub use self::rule::{Rule, Timed, Unit, Variant};
 pub use self::rules::{FallbackHeader, Headers, Rules};
-pub use self::share::{Capacity, Share, Sharing};
+pub use self::share::{Capacity, SharedCapacity, Sharing};
 pub use self::source::{FILE_BYTES_MAX, Format};
 pub use self::suggest::did_you_mean;
 pub use self::suite::{Answered, Cells, Ends, Expectations, Expected, Place, Step, Suite, Test};

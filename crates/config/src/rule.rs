@@ -1,7 +1,7 @@
 //! A rule: which requests it is for, whom it counts, and by how much.
 
 use smallvec::SmallVec;
-use tidegate_core::adapt::Share;
+use tidegate_core::adapt::Fraction;
 use tidegate_core::{Kind, Policy, Quota, Span, Tick, WithoutStore};
 
 use crate::attribute::Attribute;
@@ -64,7 +64,7 @@ pub(crate) struct Limit {
     pub(crate) enforced: u16,
     pub(crate) without_store: WithoutStore,
     /// The part of its limits that is left whatever the load; nothing if they stay.
-    pub(crate) adaptive: Option<Share>,
+    pub(crate) adaptive: Option<Fraction>,
     pub(crate) is_shown: bool,
     pub(crate) unit: Unit,
 }

@@ -12,7 +12,7 @@ use crate::matcher::Matcher;
 use crate::request::{Request, Response};
 use crate::route::ByRoute;
 use crate::rule::{Limit, Rule, Variant};
-use crate::share::Share;
+use crate::share::SharedCapacity;
 
 /// The rules of a policy file, or of a folder of them.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub struct Rules {
     pub(crate) by_route: Option<ByRoute>,
     pub(crate) costs: Vec<(Matcher, Cost)>,
     pub(crate) costs_index: Index,
-    pub(crate) shares: Vec<Share>,
+    pub(crate) shares: Vec<SharedCapacity>,
     pub(crate) headers: Headers,
     pub(crate) fallback: FallbackHeader,
     pub(crate) needs_response: Vec<Box<str>>,

@@ -4,7 +4,7 @@
 //! what is held back waits no longer. A bucket's rate is scaled exactly. Windows and lists count
 //! whole cells: rounded down, and at least one.
 
-use tidegate_core::adapt::Share;
+use tidegate_core::adapt::Fraction;
 use tidegate_core::{Grains, Policy, Quota, Shape, Span, Tick};
 
 use crate::rule::{Rule, Timed};
@@ -20,19 +20,19 @@ impl Rules {
 impl Rule {
     /// The part of its limits that is left whatever the load; nothing for a rule that does not
     /// give way.
-    pub fn adaptive(&self) -> Option<Share> {
+    pub fn adaptive(&self) -> Option<Fraction> {
         self.limit()?.adaptive
     }
 
     /// What it gives out of its limits when `factor` is left of those that give way.
-    pub fn share(&self, factor: Share) -> Share {
-        self.adaptive().map_or(Share::WHOLE, |floor| factor.max(floor).min(Share::WHOLE))
+    pub fn share(&self, factor: Fraction) -> Fraction {
+        self.adaptive().map_or(Fraction::WHOLE, |floor| factor.max(floor).min(Fraction::WHOLE))
     }
 }
 
 impl Timed {
     /// The policy at a tick, with `share` of its quota.
-    pub fn scaled(&self, now: Tick, share: Share) -> Policy {
+    pub fn scaled(&self, now: Tick, share: Fraction) -> Policy {
         scaled(self.policy(now), share)
     }
 
@@ -48,8 +48,8 @@ pub(crate) fn fills(grains: &Grains) -> Span {
     Span::from_micros(u64::try_from(burst.div_ceil(grains.tick().into())).unwrap_or(u64::MAX))
 }
 
-fn scaled(policy: Policy, share: Share) -> Policy {
-    if Share::WHOLE <= share {
+fn scaled(policy: Policy, share: Fraction) -> Policy {
+    if Fraction::WHOLE <= share {
         return policy;
     }
     let made = match policy.shape() {
@@ -65,13 +65,13 @@ fn scaled(policy: Policy, share: Share) -> Policy {
     made.unwrap_or(policy)
 }
 
-fn cells(limit: u32, share: Share) -> u32 {
+fn cells(limit: u32, share: Fraction) -> u32 {
     u32::try_from(share.of_amount(limit.into())).unwrap_or(limit).max(1)
 }
 
 /// The same rate times `share`, exact where there is room for it and never rounded up.
-fn line(grains: &Grains, share: Share) -> Quota {
-    let (part, whole) = (u64::from(share.get().max(1)), u64::from(Share::WHOLE.get()));
+fn line(grains: &Grains, share: Fraction) -> Quota {
+    let (part, whole) = (u64::from(share.get().max(1)), u64::from(Fraction::WHOLE.get()));
     let (part, whole) = reduced(part, whole);
     let mut rate = u128::from(grains.tick()) * u128::from(part);
     let mut per = u128::from(grains.cell()) * u128::from(whole);
@@ -117,9 +117,9 @@ mod tests {
         })
     }
 
-    fn shares() -> impl Iterator<Item = Share> {
-        let sixteenths = (1..=16).map(|part| Share::from_millionths(part * 62_500));
-        sixteenths.chain([1, 333_333, 999_999].map(Share::from_millionths))
+    fn shares() -> impl Iterator<Item = Fraction> {
+        let sixteenths = (1..=16).map(|part| Fraction::from_millionths(part * 62_500));
+        sixteenths.chain([1, 333_333, 999_999].map(Fraction::from_millionths))
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
             {
                 let full = Policy::token_bucket(quota).unwrap();
                 for part in 1..=16_u32 {
-                    let less = scaled(full, Share::from_millionths(part * 62_500));
+                    let less = scaled(full, Fraction::from_millionths(part * 62_500));
                     let (less, full) = rates(less.grains().unwrap(), full.grains().unwrap());
                     assert_eq!(less * 16, full * u128::from(part), "{quota} {part}");
                 }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn the_whole_changes_nothing() {
         for policy in policies() {
-            assert_eq!(scaled(policy, Share::WHOLE), policy);
+            assert_eq!(scaled(policy, Fraction::WHOLE), policy);
         }
     }
 
@@ -173,9 +173,9 @@ mod tests {
         assert!(rules.are_adaptive());
         let [a, b] = rules.rules() else { panic!("two rules") };
         for (factor, expected) in [(0, 20), (10, 20), (50, 50), (100, 100), (200, 100)] {
-            let factor = Share::from_percent(factor);
-            assert_eq!(a.share(factor), Share::from_percent(expected));
-            assert_eq!(b.share(factor), Share::WHOLE);
+            let factor = Fraction::from_percent(factor);
+            assert_eq!(a.share(factor), Fraction::from_percent(expected));
+            assert_eq!(b.share(factor), Fraction::WHOLE);
         }
         assert!(
             !Rules::from_text("rules: [{ name: b, limit: 1/s }]").unwrap().rules.are_adaptive()

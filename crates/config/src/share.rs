@@ -15,7 +15,7 @@ use crate::rules::Rules;
 
 /// What tenants share, by a policy file.
 #[derive(Debug)]
-pub struct Share {
+pub struct SharedCapacity {
     pub(crate) name: Box<str>,
     pub(crate) matcher: Matcher,
     pub(crate) capacity: Capacity,
@@ -58,7 +58,7 @@ pub(crate) enum Weights {
 #[derive(Debug)]
 pub struct Sharing<'f> {
     /// The share.
-    pub share: &'f Share,
+    pub share: &'f SharedCapacity,
     /// Its place among the shares.
     pub number: usize,
     /// The weight of the outermost name.
@@ -79,7 +79,7 @@ impl Sharing<'_> {
     }
 }
 
-impl Share {
+impl SharedCapacity {
     /// Its name in metrics: its queue is kept under it.
     pub fn name(&self) -> &str {
         &self.name
@@ -155,7 +155,7 @@ impl Weights {
 
 impl Rules {
     /// What tenants share, in the order in which it is looked at.
-    pub fn shares(&self) -> &[Share] {
+    pub fn shares(&self) -> &[SharedCapacity] {
         &self.shares
     }
 

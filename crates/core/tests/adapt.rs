@@ -1,6 +1,6 @@
 //! Laws of the controller: whatever it hears, it keeps its bounds, and it never hears a refusal.
 
-use tidegate_core::adapt::{Controller, Outcome, Settings, SettingsError, Share, Started};
+use tidegate_core::adapt::{Controller, Fraction, Outcome, Settings, SettingsError, Started};
 use tidegate_core::{Span, Tick};
 use tidegate_sim::rng::Rng;
 
@@ -8,11 +8,11 @@ const SETTINGS: Settings = Settings {
     limit_min: 4,
     limit_max: 200,
     limit_start: 20,
-    brake_floor: Share::from_percent(25),
-    factor_floor: Share::from_percent(10),
+    brake_floor: Fraction::from_percent(25),
+    factor_floor: Fraction::from_percent(10),
     queue_target: Span::from_millis(5),
-    pressure_max: Share::from_percent(60),
-    failures_max: Share::from_percent(5),
+    pressure_max: Fraction::from_percent(60),
+    failures_max: Fraction::from_percent(5),
 };
 
 /// How long requests stand in our queue: too long, so that rates are lowered.
@@ -77,13 +77,13 @@ fn the_limit_stays_within_its_bounds_whatever_is_heard() {
                     let outcome = outcomes[usize::try_from(rng.below(4)).unwrap()];
                     controller.finish(now, one, outcome);
                 }
-                6 => controller.pressure(now, Share::from_millionths(rng.below_u32(2_000_000))),
-                _ => controller.load(now, Share::from_millionths(rng.below_u32(9_000_000))),
+                6 => controller.pressure(now, Fraction::from_millionths(rng.below_u32(2_000_000))),
+                _ => controller.load(now, Fraction::from_millionths(rng.below_u32(9_000_000))),
             }
             let limit = controller.limit();
             assert!((SETTINGS.limit_min..=SETTINGS.limit_max).contains(&limit), "seed {seed}");
             let factor = controller.factor();
-            assert!(SETTINGS.factor_floor <= factor && factor <= Share::WHOLE, "seed {seed}");
+            assert!(SETTINGS.factor_floor <= factor && factor <= Fraction::WHOLE, "seed {seed}");
             assert_eq!(controller.in_flight() as usize, flights.len(), "seed {seed}");
         }
     }
@@ -151,7 +151,7 @@ fn demand_above_the_limit_raises_it_to_what_the_service_can_do() {
 }
 
 /// What is left of the limit and of rates after a second of some signal in every beat.
-fn after(signal: impl Fn(&mut Controller, Tick)) -> (u32, Share) {
+fn after(signal: impl Fn(&mut Controller, Tick)) -> (u32, Fraction) {
     let mut controller = controller();
     let mut now = Tick::from_micros(0);
     for _ in 0..10 {
@@ -164,15 +164,15 @@ fn after(signal: impl Fn(&mut Controller, Tick)) -> (u32, Share) {
 
 #[test]
 fn more_pressure_and_more_load_never_leave_more() {
-    let steps = |signal: fn(&mut Controller, Tick, Share)| {
+    let steps = |signal: fn(&mut Controller, Tick, Fraction)| {
         let left = (0..=20).map(|tenths| {
-            let share = Share::from_millionths(tenths * 100_000);
+            let share = Fraction::from_millionths(tenths * 100_000);
             after(|controller, now| signal(controller, now, share))
         });
         let left: Vec<_> = left.collect();
         assert!(left.is_sorted_by(|less, more| more.0 <= less.0 && more.1 <= less.1), "{left:?}");
-        assert_eq!(left[0], (20, Share::WHOLE));
-        assert!(left[20].0 <= 6 && left[20].1 <= Share::from_percent(25), "{left:?}");
+        assert_eq!(left[0], (20, Fraction::WHOLE));
+        assert!(left[20].0 <= 6 && left[20].1 <= Fraction::from_percent(25), "{left:?}");
     };
     steps(Controller::pressure);
     steps(Controller::load);
@@ -181,7 +181,7 @@ fn more_pressure_and_more_load_never_leave_more() {
 #[test]
 fn brakes_come_off_when_nothing_is_said_any_more() {
     let mut controller = controller();
-    controller.load(Tick::from_micros(1), Share::from_percent(250));
+    controller.load(Tick::from_micros(1), Fraction::from_percent(250));
     let mut now = Tick::from_micros(1);
     let mut lowest = controller.limit();
     for _ in 0..1_000 {
@@ -191,7 +191,7 @@ fn brakes_come_off_when_nothing_is_said_any_more() {
     }
     // One word halves at most, and moves the brake once.
     assert_eq!(lowest, 10);
-    assert_eq!((controller.limit(), controller.factor()), (20, Share::WHOLE));
+    assert_eq!((controller.limit(), controller.factor()), (20, Fraction::WHOLE));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn failures_brake_and_clients_that_leave_do_not() {
     };
     assert!(fail(Outcome::Failed).0 < 10);
     assert!(fail(Outcome::TimedOut).0 < 10);
-    assert_eq!(fail(Outcome::Abandoned), (20, Share::WHOLE));
+    assert_eq!(fail(Outcome::Abandoned), (20, Fraction::WHOLE));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_standing_queue_lowers_rates_and_not_the_limit() {
             controller.finish(now, one, Outcome::Served);
         })
     };
-    assert_eq!(wait(5), (20, Share::WHOLE));
+    assert_eq!(wait(5), (20, Fraction::WHOLE));
     let waits: Vec<_> = [5, 6, 7, 8, 20, 1_000].map(wait).into();
     assert!(waits.is_sorted_by(|short, long| long.1 <= short.1), "{waits:?}");
     assert!(waits.iter().all(|(limit, _)| *limit == 20));
@@ -232,7 +232,7 @@ fn settings_that_cannot_be_kept_are_refused() {
     assert_eq!(refused(Settings { limit_max: 1_000_001, ..SETTINGS }), SettingsError::LimitTooHigh);
     assert_eq!(refused(Settings { limit_start: 3, ..SETTINGS }), SettingsError::LimitsOutOfOrder);
     assert_eq!(refused(Settings { limit_start: 201, ..SETTINGS }), SettingsError::LimitsOutOfOrder);
-    let floor = Settings { factor_floor: Share::NONE, ..SETTINGS };
+    let floor = Settings { factor_floor: Fraction::NONE, ..SETTINGS };
     assert_eq!(refused(floor), SettingsError::Floor);
     assert_eq!(refused(floor).to_string().matches("change it").count(), 1);
 }

@@ -118,12 +118,12 @@ impl FairQueue {
     }
 
     /// Hears from the service how loaded it is; see [`adapt::Controller::load`].
-    pub fn load(&self, load: adapt::Share) {
+    pub fn load(&self, load: adapt::Fraction) {
         self.shared.with_controller(|it, now| it.load(now, load));
     }
 
     /// Hears how much of the time its host waits; see [`adapt::Controller::pressure`].
-    pub fn pressure(&self, waiting: adapt::Share) {
+    pub fn pressure(&self, waiting: adapt::Fraction) {
         self.shared.with_controller(|it, now| it.pressure(now, waiting));
     }
 

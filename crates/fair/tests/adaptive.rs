@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tidegate_core::{Span, Tick};
-use tidegate_fair::adapt::{Outcome, Settings, Share};
+use tidegate_fair::adapt::{Fraction, Outcome, Settings};
 use tidegate_fair::{Acquire, FairQueue, Permit};
 use tidegate_sim::rng::Rng;
 use tidegate_store::{Clock, ManualClock};
@@ -159,7 +159,7 @@ fn failures_brake_and_it_recovers_from_them() {
     crowd.outcome = Outcome::Failed;
     crowd.run(Span::from_secs(2), &TWO);
     assert!(crowd.limit() <= before / 2, "{}", crowd.limit());
-    assert!(crowd.queue.reading().unwrap().factor < Share::from_percent(50));
+    assert!(crowd.queue.reading().unwrap().factor < Fraction::from_percent(50));
     crowd.outcome = Outcome::Served;
     crowd.run(Span::from_secs(20), &TWO);
     assert!((34..=52).contains(&crowd.limit()), "{}", crowd.limit());
@@ -170,10 +170,10 @@ fn a_word_about_load_lowers_it() {
     let mut crowd = Crowd::new(40, Settings::default());
     crowd.run(Span::from_secs(10), &TWO);
     let before = crowd.limit();
-    crowd.queue.load(Share::from_percent(200));
+    crowd.queue.load(Fraction::from_percent(200));
     crowd.run(Span::from_secs(1), &TWO);
     assert!(crowd.limit() <= before * 6 / 10, "{before} {}", crowd.limit());
-    crowd.queue.pressure(Share::WHOLE);
+    crowd.queue.pressure(Fraction::WHOLE);
     crowd.run(Span::from_secs(1), &TWO);
     assert!(crowd.limit() <= before * 4 / 10, "{before} {}", crowd.limit());
 }

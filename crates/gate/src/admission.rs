@@ -8,8 +8,8 @@ use tidegate_core::{Decision, Tick, Verdict};
 use tidegate_store::{By, Charged, Left, Standing, StoreKey};
 
 use crate::answer::Answer;
-use crate::apart::Lease;
-use crate::generation::Limit;
+use crate::in_force::Limit;
+use crate::per_core::PolicyRef;
 use crate::turn::Turn;
 
 /// What was decided about a request.
@@ -18,7 +18,7 @@ use crate::turn::Turn;
 /// work is done. What other rules charged stays charged unless it is settled otherwise.
 #[derive(Debug)]
 pub struct Admission {
-    pub(crate) generation: Arc<Lease>,
+    pub(crate) in_force: Arc<PolicyRef>,
     pub(crate) now: Tick,
     pub(crate) verdict: Verdict,
     pub(crate) reason: Reason,
@@ -140,9 +140,9 @@ impl Judged {
 
 impl Admission {
     /// An admission before anything has been said of it.
-    pub(crate) fn new(generation: &Arc<Lease>, now: Tick) -> Admission {
+    pub(crate) fn new(in_force: &Arc<PolicyRef>, now: Tick) -> Admission {
         Admission {
-            generation: Arc::clone(generation),
+            in_force: Arc::clone(in_force),
             now,
             verdict: Verdict::Allow,
             reason: Reason::Judged,
@@ -156,8 +156,8 @@ impl Admission {
     }
 
     /// What a plan says before any limit is asked.
-    pub(crate) fn planned(generation: &Arc<Lease>, plan: &Plan<'_>, now: Tick) -> Admission {
-        let mut admission = Admission::new(generation, now);
+    pub(crate) fn planned(in_force: &Arc<PolicyRef>, plan: &Plan<'_>, now: Tick) -> Admission {
+        let mut admission = Admission::new(in_force, now);
         admission.outline(&plan.outline());
         admission
     }
@@ -174,7 +174,7 @@ impl Admission {
 
     /// The rule that let it pass or blocked it without counting.
     pub fn stopped_by(&self) -> Option<&str> {
-        self.stopped_by.map(|number| self.generation.rule(number).name())
+        self.stopped_by.map(|number| self.in_force.rule(number).name())
     }
 
     /// By what it was decided.
@@ -219,10 +219,10 @@ impl Admission {
     }
 
     pub(crate) fn answer(&self, judged: &Judged) -> Answer<'_> {
-        let rule = self.generation.rule(judged.rule as usize);
+        let rule = self.in_force.rule(judged.rule as usize);
         let variant = &rule.variants()[judged.variant as usize];
         let timed = &variant.policies()[usize::from(judged.part)];
-        let limits = self.generation.limits(judged.rule as usize, judged.variant as usize);
+        let limits = self.in_force.limits(judged.rule as usize, judged.variant as usize);
         Answer {
             rule: rule.name(),
             part: timed.part(),
@@ -289,11 +289,11 @@ impl Admission {
                 rest = others;
             }
             if !first.is_shared {
-                self.generation.counts(first.rule as usize).add(verdict, first.is_shadow);
+                self.in_force.counts(first.rule as usize).add(verdict, first.is_shadow);
             }
         }
         if let Some(rule) = self.stopped_by {
-            self.generation.counts(rule).add(self.verdict, false);
+            self.in_force.counts(rule).add(self.verdict, false);
         }
     }
 }

@@ -13,12 +13,12 @@ use tidegate_store::{
     Clock, FollowsNodes, MemoryStore, Restored, RestoredRule, Store, StoreFailure, SystemClock,
 };
 
-use crate::apart::Leases;
+use crate::adhoc::AdhocLimits;
 use crate::gate::{Gate, Home, Inner};
-use crate::generation::Generation;
+use crate::in_force::PolicyInForce;
 use crate::load::Adapt;
-use crate::plain::Book;
-use crate::restored::RestoredLimits;
+use crate::orphans::OrphanLimits;
+use crate::per_core::PolicyRefs;
 use crate::secret::KeySecret;
 use crate::snapshot::{self, SnapshotProblem, SnapshotRestored};
 
@@ -150,21 +150,21 @@ impl GateBuilder {
             Some(path) => begin_with(&path, store, now)?,
             None => (store, None, Vec::new()),
         };
-        let restored = RestoredLimits::new(limits);
-        let limits = restored.present(now);
+        let orphans = OrphanLimits::new(limits);
+        let limits = orphans.present(now);
         let adapt = Adapt::new(builder.adaptive, clock.now()).map_err(OpenError::Adaptive)?;
         adapt.look_at(clock.now());
         let rules = (rules, adapt.factor());
         let home = Arc::new(Home { store, clock, secret: builder.secret });
-        let first = Generation::new(rules, (None, &limits), &home, now);
+        let first = PolicyInForce::new(rules, (None, &limits), &home, now);
         let (first, taken_over, prepared) = first.map_err(OpenError::Store)?;
         drop(prepared.commit());
-        restored.claimed(taken_over.went_on.iter().map(|name| &**name));
+        orphans.claimed(taken_over.went_on.iter().map(|name| &**name));
         let (reloading, turning, saving) = (Mutex::new(()), Mutex::new(()), Mutex::new(()));
-        let current = ArcSwap::from_pointee(Leases::new(&Arc::new(first)));
-        let plain = Book::default();
+        let current = ArcSwap::from_pointee(PolicyRefs::new(&Arc::new(first)));
+        let adhoc = AdhocLimits::default();
         let inner =
-            Inner { current, home, plain, adapt, reloading, turning, saving, restored, began_with };
+            Inner { current, home, adhoc, adapt, reloading, turning, saving, orphans, began_with };
         let gate = Gate(Arc::new(inner));
         if let Some(every) = builder.beat.0 {
             let follower = Follower(Arc::downgrade(&gate.0));

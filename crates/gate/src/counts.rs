@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_core::Verdict;
 
-use crate::apart::{GROUPS, group};
+use crate::per_core::{GROUPS, group};
 
 /// How often a rule said what, since the gate was opened; it outlives reloads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

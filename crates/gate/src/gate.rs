@@ -9,15 +9,15 @@ use tidegate_config::{Request, Rules};
 use tidegate_core::Tick;
 use tidegate_store::{Clock, Store, Verb, Work, at_once};
 
+use crate::adhoc::AdhocLimits;
 use crate::admission::Admission;
-use crate::apart::Leases;
 use crate::build::{GateBuilder, OpenError};
 use crate::counts::RuleCounts;
-use crate::generation::Generation;
+use crate::in_force::PolicyInForce;
 use crate::judge::{How, Outcome};
 use crate::load::Adapt;
-use crate::plain::Book;
-use crate::restored::RestoredLimits;
+use crate::orphans::OrphanLimits;
+use crate::per_core::PolicyRefs;
 use crate::secret::KeySecret;
 use crate::snapshot::SnapshotRestored;
 use crate::turn::{Patience, Turning};
@@ -27,9 +27,9 @@ use crate::turn::{Patience, Turning};
 pub struct Gate(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
-    pub(crate) current: ArcSwap<Leases>,
+    pub(crate) current: ArcSwap<PolicyRefs>,
     pub(crate) home: Arc<Home>,
-    pub(crate) plain: Book,
+    pub(crate) adhoc: AdhocLimits,
     pub(crate) adapt: Adapt,
     /// Held while a policy is put in force: one after the other.
     pub(crate) reloading: std::sync::Mutex<()>,
@@ -38,7 +38,7 @@ pub(crate) struct Inner {
     /// Held while a snapshot is saved.
     pub(crate) saving: std::sync::Mutex<()>,
     /// Limits of the snapshot that it began with, which nobody has asked for yet.
-    pub(crate) restored: RestoredLimits,
+    pub(crate) orphans: OrphanLimits,
     pub(crate) began_with: Option<SnapshotRestored>,
 }
 
@@ -59,14 +59,14 @@ impl std::fmt::Debug for Gate {
 
 impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gate").field("policy", &self.generation()).finish_non_exhaustive()
+        f.debug_struct("Gate").field("policy", &self.in_force()).finish_non_exhaustive()
     }
 }
 
 impl Inner {
     /// The policy in force.
-    pub(crate) fn generation(&self) -> Arc<Generation> {
-        Arc::clone(self.current.load().generation())
+    pub(crate) fn in_force(&self) -> Arc<PolicyInForce> {
+        Arc::clone(self.current.load().in_force())
     }
 }
 
@@ -127,12 +127,12 @@ impl Gate {
             });
         }
         let current = self.0.current.load();
-        let generation = current.mine();
-        let facts = generation.rules.facts(request, self.0.clock.now());
-        let how = how(generation, request);
+        let in_force = current.mine();
+        let facts = in_force.rules.facts(request, self.0.clock.now());
+        let how = how(in_force, request);
         // All that is needed of the request is taken here.
-        let mut admission = Admission::found(generation, &facts);
-        let asking = generation.asking(&facts, admission.route_cost, Patience::Usual);
+        let mut admission = Admission::found(in_force, &facts);
+        let asking = in_force.asking(&facts, admission.route_cost, Patience::Usual);
         Admit(Admitting::Asking(Box::pin(async move {
             admission.judge(how).await;
             match asking.filter(|_| admission.verdict.passes()) {
@@ -146,9 +146,9 @@ impl Gate {
     /// Charges and counts nothing, so there is nothing to settle either. Shares have no say in it.
     pub fn peek(&self, request: &dyn Request) -> Admit {
         let current = self.0.current.load();
-        let generation = current.mine();
-        let facts = generation.rules.facts(request, self.0.clock.now());
-        let mut admission = Admission::found(generation, &facts);
+        let in_force = current.mine();
+        let facts = in_force.rules.facts(request, self.0.clock.now());
+        let mut admission = Admission::found(in_force, &facts);
         let how = How { verb: Verb::Peek, patience: None };
         Admit(if self.0.store.answers_at_once() {
             at_once(admission.judge(how));
@@ -187,18 +187,18 @@ impl Gate {
     ) -> Result<Box<Admission>, Box<Turning>> {
         loop {
             let current = self.0.current.load();
-            let generation = current.mine();
-            let facts = generation.rules.facts(request, self.0.clock.now());
-            let mut admission = Admission::found(generation, &facts);
-            if at_once(admission.judge(how(generation, request))) == Outcome::Changed {
+            let in_force = current.mine();
+            let facts = in_force.rules.facts(request, self.0.clock.now());
+            let mut admission = Admission::found(in_force, &facts);
+            if at_once(admission.judge(how(in_force, request))) == Outcome::Changed {
                 // Another policy comes into force just now: it judges the request from the start.
                 self.wait_for_turn();
                 continue;
             }
-            if generation.shares.is_empty() || !admission.verdict.passes() {
+            if in_force.shares.is_empty() || !admission.verdict.passes() {
                 return Ok(admission);
             }
-            return match generation.begin(&facts, admission.route_cost, patience) {
+            return match in_force.begin(&facts, admission.route_cost, patience) {
                 Some(begun) => admission.begun(begun),
                 None => Ok(admission),
             };
@@ -253,23 +253,22 @@ impl Gate {
     fn put(&self, rules: Option<Arc<Rules>>) -> Result<String, OpenError> {
         let _one_by_one =
             self.0.reloading.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let before = self.0.generation();
+        let before = self.0.in_force();
         let mut is_over = before.hold();
         let now = self.0.home.now();
         let rules = rules.unwrap_or_else(|| Arc::clone(&before.rules));
         let rules = (rules, self.0.adapt.factor());
         let next = || {
-            let waiting = self.0.restored.present(now);
-            Generation::new(rules.clone(), (Some(&before), &waiting), &self.0.home, now)
+            let waiting = self.0.orphans.present(now);
+            PolicyInForce::new(rules.clone(), (Some(&before), &waiting), &self.0.home, now)
         };
         // A policy that is in force matters more than one that was.
-        let next =
-            next().or_else(|why| if self.0.restored.make_room() { next() } else { Err(why) });
+        let next = next().or_else(|why| if self.0.orphans.make_room() { next() } else { Err(why) });
         let (next, taken_over, prepared) = next.map_err(OpenError::Store)?;
         let next = Arc::new(next);
-        let in_force = Arc::new(Leases::new(&next));
+        let in_force = Arc::new(PolicyRefs::new(&next));
         // Before that: a snapshot finds them here or there.
-        self.0.restored.wait(before.left_behind(&taken_over), now);
+        self.0.orphans.wait(before.left_behind(&taken_over), now);
         *is_over = true;
         // All that takes time has been done: this takes microseconds, and requests that find one
         // of their limits changed wait for it.
@@ -279,20 +278,20 @@ impl Gate {
         drop((turning, is_over));
         next.take_over_shares(&before);
         // After that: a snapshot finds them here or there.
-        self.0.restored.claimed(taken_over.went_on.iter().map(|name| &**name));
+        self.0.orphans.claimed(taken_over.went_on.iter().map(|name| &**name));
         Ok(taken_over.notes())
     }
 
     /// The rules in force.
     pub fn rules(&self) -> impl std::ops::Deref<Target = Rules> + use<> {
-        InForce(self.0.generation())
+        RulesInForce(self.0.in_force())
     }
 
     /// How often each rule said what, in the order of the rules.
     pub fn counts(&self) -> Vec<(String, RuleCounts)> {
-        let generation = self.0.generation();
-        let rules = generation.rules.rules().iter().enumerate();
-        rules.map(|(at, rule)| (rule.name().to_owned(), generation.counts(at).read())).collect()
+        let in_force = self.0.in_force();
+        let rules = in_force.rules.rules().iter().enumerate();
+        rules.map(|(at, rule)| (rule.name().to_owned(), in_force.counts(at).read())).collect()
     }
 
     /// The present tick of the gate's clock.
@@ -324,15 +323,15 @@ impl Gate {
     }
 }
 
-fn how(generation: &Generation, request: &dyn Request) -> How {
-    let patience = if generation.holds_back { request.patience() } else { None };
+fn how(in_force: &PolicyInForce, request: &dyn Request) -> How {
+    let patience = if in_force.holds_back { request.patience() } else { None };
     How { verb: Verb::Decide, patience }
 }
 
 /// The rules of a generation.
-struct InForce(Arc<Generation>);
+struct RulesInForce(Arc<PolicyInForce>);
 
-impl std::ops::Deref for InForce {
+impl std::ops::Deref for RulesInForce {
     type Target = Rules;
 
     fn deref(&self) -> &Rules {

@@ -11,12 +11,12 @@ impl Admission {
         if let Some(closest) = self.closest(|judged| judged.is_shown) {
             let shown = self.each.iter().filter(|judged| judged.is_shown && !judged.is_shadow);
             let shown = shown.map(|judged| self.shown(judged));
-            let dialect = self.generation.rules.headers();
+            let dialect = self.in_force.rules.headers();
             ratelimit_field::write(dialect, shown, &self.shown(closest), &mut each);
         }
         ratelimit_field::write_retry_after(self.verdict, &mut each);
         if self.reason == Reason::UnknownKey
-            && let Some(challenge) = self.generation.rules.challenge()
+            && let Some(challenge) = self.in_force.rules.challenge()
         {
             each(Field::Authenticate, &challenge);
         }
@@ -30,7 +30,7 @@ impl Admission {
         if !self.by.is_fallback() {
             return None;
         }
-        match self.generation.rules.fallback_header() {
+        match self.in_force.rules.fallback_header() {
             FallbackHeader::Full => Some(self.by.name()),
             FallbackHeader::None => None,
             FallbackHeader::Plain => Some("yes"),
@@ -39,14 +39,14 @@ impl Admission {
 
     fn shown(&self, judged: &Judged) -> ShownLimit<'_> {
         let (rule, variant) = (judged.rule as usize, judged.variant as usize);
-        let limit = &self.generation.limits(rule, variant)[usize::from(judged.part)];
+        let limit = &self.in_force.limits(rule, variant)[usize::from(judged.part)];
         let decision = judged.decision();
         let since = judged.settled_at().unwrap_or(self.now);
         ShownLimit {
             name: &limit.name_shown,
             quota: limit.cells,
             window: limit.window,
-            unit: unit_word(self.generation.rule(rule).unit()),
+            unit: unit_word(self.in_force.rule(rule).unit()),
             limit: decision.limit,
             remaining: decision.remaining,
             reset_after: decision.reset_after,

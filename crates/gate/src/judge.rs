@@ -13,9 +13,9 @@ use tidegate_store::{
 };
 
 use crate::admission::{Admission, Each, Judged, Reason};
-use crate::apart::Lease;
 use crate::gate::Home;
-use crate::generation::{Generation, Present};
+use crate::in_force::{PolicyInForce, Present};
+use crate::per_core::PolicyRef;
 use crate::text_key::text_key;
 
 /// How a request is judged.
@@ -36,7 +36,7 @@ pub(crate) enum Outcome {
 
 /// What a request is judged by, as it is found.
 struct Found<'a> {
-    generation: &'a Generation,
+    in_force: &'a PolicyInForce,
     enforced: &'a mut Each,
     /// Asked after the others; most requests are in nobody's shadow.
     shadow: Vec<Judged>,
@@ -68,18 +68,18 @@ impl Home {
 impl Admission {
     /// A request with all limits that it is to be judged by, before any of them is asked.
     pub(crate) fn found(
-        generation: &std::sync::Arc<Lease>,
+        in_force: &std::sync::Arc<PolicyRef>,
         facts: &Facts<'_, '_>,
     ) -> Box<Admission> {
         // Where it will stay: it is too large to be moved about.
-        let mut admission = Box::write(Box::new_uninit(), Admission::new(generation, facts.now()));
-        let rules = &generation.rules;
+        let mut admission = Box::write(Box::new_uninit(), Admission::new(in_force, facts.now()));
+        let rules = &in_force.rules;
         if rules.rules().is_empty() {
             admission.route_cost = rules.route_cost(facts);
             return admission;
         }
         let (enforced, shadow) = (&mut admission.each, Vec::new());
-        let mut found = Found { generation, enforced, shadow, is_too_long: false, made: None };
+        let mut found = Found { in_force, enforced, shadow, is_too_long: false, made: None };
         let outline = rules.walk(facts, |asks, who| found.add(&asks, who));
         let Found { shadow, is_too_long, .. } = found;
         admission.outline(&outline);
@@ -118,16 +118,16 @@ impl Admission {
         if self.each.is_empty() {
             return Outcome::Judged;
         }
-        let home = &self.generation.home;
+        let home = &self.in_force.home;
         let at_once = home.store.answers_at_once();
         let now = home.judges_at(self.now);
         let is_judged = self.each.first().is_some_and(|first| !first.is_shadow);
-        let judged = judge(&self.generation, &mut self.each, verb, now).await;
+        let judged = judge(&self.in_force, &mut self.each, verb, now).await;
         let Some((verdict, by)) = judged else { return Outcome::Changed };
         if !at_once {
             // What is said of times is counted from when it was asked, and what is held back until
             // a slot must not start before it.
-            self.now = self.generation.home.clock.now();
+            self.now = self.in_force.home.clock.now();
         }
         self.by = by;
         if is_judged {
@@ -147,7 +147,7 @@ impl Found<'_> {
         let key = match &self.made {
             Some((source, key)) if source.is_shared_with(who.source) => key.clone(),
             _ => {
-                let Ok(key) = self.generation.home.key(who.parts) else {
+                let Ok(key) = self.in_force.home.key(who.parts) else {
                     self.is_too_long |= !asks.is_shadow;
                     return;
                 };
@@ -156,7 +156,7 @@ impl Found<'_> {
             }
         };
         // Not by `extend`, which is made for many.
-        for judged in unsaid(self.generation, asks, &key) {
+        for judged in unsaid(self.in_force, asks, &key) {
             if asks.is_shadow {
                 self.shadow.push(judged);
             } else {
@@ -169,12 +169,12 @@ impl Found<'_> {
 /// The limits of a rule for a key, before they have said anything.
 #[inline]
 pub(crate) fn unsaid<'a>(
-    generation: &'a Generation,
+    in_force: &'a PolicyInForce,
     asks: &Asks<'_>,
     key: &'a StoreKey,
 ) -> impl Iterator<Item = Judged> + 'a {
     let Asks { number, variant, cost, is_open, is_shadow, .. } = *asks;
-    let limits = generation.limits(number, variant).iter();
+    let limits = in_force.limits(number, variant).iter();
     let (number, variant) = (word(number), word(variant));
     (0..).zip(limits).map(move |(part, limit)| Judged {
         rule: number,
@@ -203,7 +203,7 @@ fn word(number: usize) -> u32 {
 /// itself. Those that are enforced come first. Nothing happens, and there is no answer, if one of
 /// those has become a limit of another policy.
 pub(crate) async fn judge(
-    generation: &Generation,
+    in_force: &PolicyInForce,
     each: &mut [Judged],
     verb: Verb,
     now: Tick,
@@ -212,12 +212,12 @@ pub(crate) async fn judge(
     let (enforced, shadow) = each.split_at_mut(enforced);
     let (mut verdict, mut by) = (Verdict::Allow, By::Store);
     if !enforced.is_empty() {
-        (verdict, by) = judge_together(generation, enforced, verb, now).await?;
+        (verdict, by) = judge_together(in_force, enforced, verb, now).await?;
     }
     if !shadow.is_empty() {
         // A request that is refused is charged to nothing, not even in shadow.
         let verb = if verdict.passes() { verb } else { Verb::Peek };
-        let judgments = pose_each(generation, shadow, verb, now).await;
+        let judgments = pose_each(in_force, shadow, verb, now).await;
         for (limits, judgment) in shadow.chunk_by_mut(Judged::is_beside).zip(judgments) {
             take_down(limits, judgment, verb);
         }
@@ -227,14 +227,14 @@ pub(crate) async fn judge(
 
 /// Judges limits together. A store that answers at once writes where the answers stay.
 async fn judge_together(
-    generation: &Generation,
+    in_force: &PolicyInForce,
     limits: &mut [Judged],
     verb: Verb,
     now: Tick,
 ) -> Option<(Verdict, By)> {
-    let store = &generation.home.store;
+    let store = &in_force.home.store;
     let asked = {
-        let presents = presents(generation, limits, now);
+        let presents = presents(in_force, limits, now);
         let mut answers: SmallVec<[(&mut Decision, &mut Charged); 4]> = SmallVec::new();
         let mut charges: SmallVec<[LimitCharge<'_>; 4]> = SmallVec::new();
         for (judged, limit) in limits.iter_mut().zip(&presents) {
@@ -273,31 +273,31 @@ async fn judge_together(
 
 /// Asks the store about rules that are judged each by itself.
 fn pose_each(
-    generation: &Generation,
+    in_force: &PolicyInForce,
     limits: &[Judged],
     verb: Verb,
     now: Tick,
 ) -> Later<Vec<Judgment>> {
-    let presents = presents(generation, limits, now);
+    let presents = presents(in_force, limits, now);
     let mut presents = presents.iter();
     let rules = limits.chunk_by(Judged::is_beside).map(|rule| {
         let limits = rule.iter().zip(&mut presents);
         limits.map(|(judged, limit)| charge(judged, limit)).collect()
     });
     let rules: Vec<SmallVec<[LimitCharge<'_>; 4]>> = rules.collect();
-    generation.home.store.judge_each(&rules, verb, now)
+    in_force.home.store.judge_each(&rules, verb, now)
 }
 
 /// The limits as they are now.
 #[inline]
 fn presents<'g>(
-    generation: &'g Generation,
+    in_force: &'g PolicyInForce,
     limits: &[Judged],
     now: Tick,
 ) -> SmallVec<[Present<'g>; 4]> {
     let mut presents = SmallVec::new();
     for judged in limits {
-        presents.push(generation.present(judged, now));
+        presents.push(in_force.present(judged, now));
     }
     presents
 }

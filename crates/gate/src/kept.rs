@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use tidegate_config::{Rule, Timed, Variant};
 use tidegate_store::{RestoredRule, StoreLimit};
 
-use crate::generation::Generation;
+use crate::in_force::PolicyInForce;
 use crate::secret::{KeySecret, hidden};
 
 /// Quotas that were in force until now, and those that wait to be in force again.
@@ -34,7 +34,7 @@ pub(crate) struct QuotaName {
 impl<'a> KeptLimits<'a> {
     /// Those of `before`, and those that wait to be in force again.
     pub(crate) fn new(
-        before: Option<&'a Generation>,
+        before: Option<&'a PolicyInForce>,
         waiting: &[RestoredRule],
         secret: Option<&'a KeySecret>,
     ) -> KeptLimits<'a> {

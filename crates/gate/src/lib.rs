@@ -15,27 +15,28 @@
 
 #![forbid(unsafe_code)]
 
+mod adhoc;
 mod admission;
 mod answer;
-mod apart;
 mod build;
 mod counts;
 mod gate;
-mod generation;
 mod headers;
 mod holds;
+mod in_force;
+mod joint;
 mod judge;
-mod keep;
 mod kept;
 mod later;
 mod load;
-mod plain;
+mod orphans;
+mod per_core;
 mod problem;
 pub mod ratelimit_field;
 mod reload;
 mod renew;
+mod renewal_timer;
 mod reset;
-mod restored;
 mod secret;
 mod settle;
 mod shares;
@@ -45,29 +46,29 @@ mod stats;
 mod suite;
 mod taken_over;
 mod text_key;
-mod together;
 mod turn;
 mod wait;
 
 pub use tidegate_config::{
     Attribute, FallbackHeader, Format, Headers, Length, LoadError, Loaded, Report, Request,
-    Response, Rule, Rules, Sample, Share, Suite, Test, Unit, without_port,
+    Response, Rule, Rules, Sample, SharedCapacity, Suite, Test, Unit, without_port,
 };
 pub use tidegate_core::{WithoutStore, adapt};
 pub use tidegate_fair::Reason as CrowdedBy;
 pub use tidegate_store::{By, RemoteStats, SnapshotError, Store, StoreFailure};
 
+pub use crate::adhoc::{AdhocCharge, AdhocDecided, AdhocLimit, DecideAdhoc};
 pub use crate::admission::{Admission, Reason};
 pub use crate::answer::Answer;
 pub use crate::build::{GateBuilder, OpenError};
 pub use crate::counts::RuleCounts;
 pub use crate::gate::{Admit, Gate};
-pub use crate::keep::{Keeping, ToKeep};
+pub use crate::joint::{AdmitJointly, Joint};
 pub use crate::load::{InFlight, Load, LoadReading, LoadRefused, Pressure};
-pub use crate::plain::{DecidePlain, PlainCharge, PlainDecided, PlainLimit};
 pub use crate::ratelimit_field::Field;
 pub use crate::reload::{Reloaded, Watch};
 pub use crate::renew::Renewing;
+pub use crate::renewal_timer::{RenewalPlan, RenewalTimer};
 pub use crate::reset::Resetting;
 pub use crate::secret::KeySecret;
 pub use crate::settle::Settling;
@@ -75,7 +76,6 @@ pub use crate::shares::ShareStats;
 pub use crate::snapshot::{SaveError, SnapshotProblem, SnapshotRestored, SnapshotSaved};
 pub use crate::stats::GateStats;
 pub use crate::suite::{Tryout, Unmet};
-pub use crate::together::{AdmitTogether, Together};
 pub use crate::wait::Start;
 
 /// The examples on the documentation's page, compiled and run as tests.

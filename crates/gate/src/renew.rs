@@ -29,10 +29,10 @@ impl Admission {
     /// then they come back when their lease ends, and the next renewal says that they are gone.
     pub fn renew(&mut self) -> Renewing {
         let mut renewing = Renewing { later: Vec::new(), so_far: Ok(true) };
-        let home = &*self.generation.home;
+        let home = &*self.in_force.home;
         let now = home.now();
         for judged in self.each.iter_mut().filter(|it| it.is_permit && it.is_charged) {
-            let (is_shadow, limit) = (judged.is_shadow, self.generation.present(judged, now));
+            let (is_shadow, limit) = (judged.is_shadow, self.in_force.present(judged, now));
             let at = Place { limit: &limit, key: &judged.key };
             match home.store.renew(at, &mut judged.charged, &home.clock).ready() {
                 Ok(is_held) => renewing.hears(if is_shadow { Ok(true) } else { is_held }),
@@ -62,8 +62,8 @@ impl Admission {
     }
 
     fn lapses_at(&self, judged: &Judged) -> Option<Tick> {
-        let home = &*self.generation.home;
-        let limit = self.generation.present(judged, home.now());
+        let home = &*self.in_force.home;
+        let limit = self.in_force.present(judged, home.now());
         let at = Place { limit: &limit, key: &judged.key };
         home.store.lapses_at(at, &judged.charged, &*home.clock)
     }

@@ -22,9 +22,9 @@ impl Gate {
     /// A rule with tiers forgets what was counted under the tier of this request. Permits are
     /// forgotten, too: those that are held still work, but do not count any more.
     pub fn reset(&self, request: &dyn Request, rule: Option<&str>) -> Resetting {
-        let generation = self.0.generation();
-        let facts = generation.rules.facts(request, self.0.clock.now());
-        let plan = generation.rules.plan(&facts);
+        let in_force = self.0.in_force();
+        let facts = in_force.rules.facts(request, self.0.clock.now());
+        let plan = in_force.rules.plan(&facts);
         let is_wanted =
             |planned: &&Planned<'_>| rule.is_none_or(|rule| rule == planned.rule.name());
         let wanted: SmallVec<[&Planned<'_>; 4]> = plan.charges.iter().filter(is_wanted).collect();
@@ -32,7 +32,7 @@ impl Gate {
         let (mut names, mut limits) = (Vec::with_capacity(wanted.len()), Vec::new());
         for planned in wanted {
             match home.key(&planned.key) {
-                Ok(key) => limits.extend(unsaid(&generation, planned, &key)),
+                Ok(key) => limits.extend(unsaid(&in_force, planned, &key)),
                 Err(error) => {
                     return Resetting(Later::Ready(Err(StoreFailure::new(error.to_string()))));
                 }
@@ -40,7 +40,7 @@ impl Gate {
             names.extend(names_of(planned));
         }
         let reset = |judged: &Judged| {
-            let limit = generation.present(judged, now);
+            let limit = in_force.present(judged, now);
             home.store.reset(Place { limit: &limit, key: &judged.key })
         };
         let resets: Vec<_> = limits.iter().map(reset).collect();

@@ -72,7 +72,7 @@ impl Admission {
     /// only that and permits are given back; see
     /// [`Store::give_up`](tidegate_store::Store::give_up).
     pub fn refund(&mut self) -> Settling {
-        let is_early = |by| self.generation.home.clock.now() < self.now.after(by);
+        let is_early = |by| self.in_force.home.clock.now() < self.now.after(by);
         if !self.delay().is_some_and(is_early) {
             return self.adjust(None, |_| Some(0));
         }
@@ -109,7 +109,7 @@ impl Admission {
 
     /// What a response says of a charge.
     fn ruled(&self, judged: &Judged, response: &dyn Response) -> Option<u32> {
-        let (rules, rule) = (&self.generation.rules, judged.rule as usize);
+        let (rules, rule) = (&self.in_force.rules, judged.rule as usize);
         judged.is_open.then(|| rules.settled(rule, self.route_cost, response))?
     }
 
@@ -122,8 +122,8 @@ impl Admission {
     }
 
     fn settle_one(&mut self, index: usize, cost: u32, later: &mut Settling) {
-        let (home, judged) = (&*self.generation.home, &mut self.each[index]);
-        let limit = self.generation.present(judged, home.now());
+        let (home, judged) = (&*self.in_force.home, &mut self.each[index]);
+        let limit = self.in_force.present(judged, home.now());
         let at = Place { limit: &limit, key: &judged.key };
         match home.store.settle(at, &mut judged.charged, cost, &home.clock) {
             Later::Ready(standing) => judged.stands(standing),
@@ -134,13 +134,13 @@ impl Admission {
     /// Reads anew what is left under each limit, where the store says so at once; what each said
     /// stays. Another store says it when it has heard of what is given back.
     pub(crate) fn look_again(&mut self) {
-        let home = &*self.generation.home;
+        let home = &*self.in_force.home;
         if !home.store.answers_at_once() {
             return;
         }
         for judged in &mut self.each {
             let now = home.clock.now();
-            let limit = self.generation.present(judged, now);
+            let limit = self.in_force.present(judged, now);
             let at = Place { limit: &limit, key: &judged.key };
             let looked = home.store.judge(&[LimitCharge { at, cost: 0 }], Verb::Peek, now).ready();
             if let Some((decision, _)) = looked.ok().and_then(|it| it.limits.into_iter().next()) {
@@ -155,9 +155,9 @@ impl Admission {
     /// [`Store::give_up`](tidegate_store::Store::give_up).
     pub(crate) fn give_up(&mut self) -> Settling {
         self.leave_unserved();
-        let (mut settling, home) = (Settling::default(), &*self.generation.home);
+        let (mut settling, home) = (Settling::default(), &*self.in_force.home);
         let now = home.now();
-        let limits = self.each.iter().map(|judged| self.generation.present(judged, now));
+        let limits = self.each.iter().map(|judged| self.in_force.present(judged, now));
         let limits: Vec<_> = limits.collect();
         let charged = self.each.iter_mut().zip(&limits).filter_map(|(judged, limit)| {
             let Judged { key, charged, .. } = judged;
@@ -179,13 +179,13 @@ impl Admission {
         } else {
             self.leave();
         }
-        let (mut settling, home) = (Settling::default(), &*self.generation.home);
+        let (mut settling, home) = (Settling::default(), &*self.in_force.home);
         let now = home.now();
         for judged in self.each.iter_mut().filter(|it| all || it.is_permit) {
             if matches!(judged.charged, Charged::Nothing) {
                 continue;
             }
-            let limit = self.generation.present(judged, now);
+            let limit = self.in_force.present(judged, now);
             let at = Place { limit: &limit, key: &judged.key };
             if all {
                 settling.waits_for(home.store.settle(at, &mut judged.charged, 0, &home.clock));

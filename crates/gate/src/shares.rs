@@ -3,8 +3,8 @@
 use std::mem::discriminant;
 use std::sync::Arc;
 
-use tidegate_config::{Capacity, Rules, Share};
-use tidegate_core::adapt::{Settings, Share as Portion};
+use tidegate_config::{Capacity, Rules, SharedCapacity};
+use tidegate_core::adapt::{Fraction as Portion, Settings};
 use tidegate_core::fair::Reason as Why;
 use tidegate_fair::FairQueue;
 use tidegate_store::Clock;
@@ -44,12 +44,12 @@ impl Shares {
         before: Option<(&Rules, &Shares)>,
         clock: &Arc<dyn Clock>,
     ) -> Shares {
-        let kept = |share: &Share| {
+        let kept = |share: &SharedCapacity| {
             let (rules, shares) = before?;
             let mut both = rules.shares().iter().zip(&shares.0);
             both.find(|(old, _)| goes_on(old, share)).map(|(_, queue)| queue.clone())
         };
-        let queue = |share: &Share| kept(share).unwrap_or_else(|| made(share, clock));
+        let queue = |share: &SharedCapacity| kept(share).unwrap_or_else(|| made(share, clock));
         Shares(rules.shares().iter().map(queue).collect())
     }
 
@@ -97,7 +97,7 @@ impl Shares {
 }
 
 /// Whether the queue of one is that of the other.
-fn goes_on(old: &Share, next: &Share) -> bool {
+fn goes_on(old: &SharedCapacity, next: &SharedCapacity) -> bool {
     old.name() == next.name()
         && old.settings().levels == next.settings().levels
         && discriminant(&old.capacity()) == discriminant(&next.capacity())
@@ -109,7 +109,7 @@ fn bounds(least: u32, most: u32) -> Settings {
     Settings { limit_min: least, limit_max: most, limit_start, ..usual }
 }
 
-fn made(share: &Share, clock: &Arc<dyn Clock>) -> FairQueue {
+fn made(share: &SharedCapacity, clock: &Arc<dyn Clock>) -> FairQueue {
     let queue = match share.capacity() {
         Capacity::InFlight(limit) => FairQueue::in_flight(limit),
         Capacity::Rate(policy) => {
@@ -125,8 +125,8 @@ fn made(share: &Share, clock: &Arc<dyn Clock>) -> FairQueue {
 impl Gate {
     /// Every share in numbers, in the order of the policy.
     pub(crate) fn share_stats(&self) -> Vec<ShareStats> {
-        let generation = self.0.generation();
-        let both = generation.rules.shares().iter().zip(&generation.shares.0);
+        let in_force = self.0.in_force();
+        let both = in_force.rules.shares().iter().zip(&in_force.shares.0);
         let stats = both.map(|(share, queue)| {
             let stats = queue.stats();
             ShareStats {

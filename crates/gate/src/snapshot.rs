@@ -85,15 +85,15 @@ impl Gate {
             return Ok(SnapshotSaved { bytes: text.len() as u64, keys: 0, at });
         };
         // In this order: a limit that is claimed meanwhile is in one of them, or in both.
-        let waiting = self.0.restored.present(at);
-        let mut limits = self.0.generation().named_rules();
-        limits.extend(self.0.plain.named_rules());
+        let waiting = self.0.orphans.present(at);
+        let mut limits = self.0.in_force().named_rules();
+        limits.extend(self.0.adhoc.named_rules());
         let exported = replaced(path, |out| {
             export((store, self.0.secret.as_ref()), &waiting, &limits, at, out)
         });
         let exported = exported.map_err(|error| SaveError::Io { path: path.to_owned(), error })?;
         let idle = waiting.iter().zip(&exported.owing).filter(|(_, owing)| **owing == 0);
-        self.0.restored.claimed(idle.map(|(rule, _)| &*rule.name));
+        self.0.orphans.claimed(idle.map(|(rule, _)| &*rule.name));
         Ok(SnapshotSaved { bytes: exported.bytes, keys: exported.states, at })
     }
 

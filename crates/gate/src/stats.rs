@@ -42,14 +42,14 @@ impl Gate {
     /// How many keys each rule holds in this process while others find no room, in the order of the
     /// rules; none as long as there is room for all.
     pub fn crowds(&self) -> Vec<(String, usize)> {
-        let generation = self.0.generation();
-        let names = generation.rules.rules().iter().map(|rule| rule.name().to_owned());
+        let in_force = self.0.in_force();
+        let names = in_force.rules.rules().iter().map(|rule| rule.name().to_owned());
         let Some(store) = self.0.store.memory() else {
             return names.map(|name| (name, 0)).collect();
         };
         let (mut of, mut limits) = (Vec::new(), Vec::new());
         for at in 0..names.len() {
-            limits.extend(generation.rules_here(at));
+            limits.extend(in_force.rules_here(at));
             of.resize(limits.len(), at);
         }
         let mut crowds: Vec<(String, usize)> = names.map(|name| (name, 0)).collect();

@@ -14,8 +14,8 @@ use tidegate_fair::{Acquire, Ask, Begun, Permit, Refused};
 
 use crate::admission::{Admission, Reason};
 use crate::answer::Answer;
-use crate::generation::Generation;
-use crate::keep::Held;
+use crate::in_force::PolicyInForce;
+use crate::renewal_timer::Held;
 use crate::settle::Settling;
 
 /// What came of a request in a share.
@@ -78,7 +78,7 @@ pub(crate) struct Turning {
     settling: Option<Box<Settling>>,
 }
 
-impl Generation {
+impl PolicyInForce {
     /// The turn that a request has to ask for later, if a share is for it.
     pub(crate) fn asking(
         &self,
@@ -194,7 +194,7 @@ impl Admission {
     /// The share that the request has, or had, a place in, or that had none for it.
     pub fn share(&self) -> Option<&str> {
         let turn = self.turn.as_ref()?;
-        self.generation.rules.shares().get(turn.share).map(tidegate_config::Share::name)
+        self.in_force.rules.shares().get(turn.share).map(tidegate_config::SharedCapacity::name)
     }
 
     /// How long it waited for its turn; nothing if it has none.
@@ -260,7 +260,7 @@ impl Admission {
         }
         let ruled = response
             .filter(|_| self.has_open_turn())
-            .and_then(|response| self.generation.rules.settled_share(self.route_cost, response));
+            .and_then(|response| self.in_force.rules.settled_share(self.route_cost, response));
         let cost = ruled.or_else(|| wish(&self.answer_of_share()?));
         if let (Some(turn), Some(cost)) = (&mut self.turn, cost) {
             turn.cost = cost;

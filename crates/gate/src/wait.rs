@@ -8,7 +8,7 @@ use tidegate_core::{Span, Tick, Verdict};
 use tidegate_store::{Clock, WakeId};
 
 use crate::admission::Admission;
-use crate::keep::Held;
+use crate::renewal_timer::Held;
 use crate::settle::Settling;
 
 /// Waits until a request may start. Dropped before that, it leaves the queue, and what it was
@@ -44,7 +44,7 @@ impl Admission {
     pub fn start(mut self) -> Start {
         let Some(by) = self.delay() else { return Start(Stage::Now(Box::new(self))) };
         self.is_waiting = true;
-        let (at, clock) = (self.now.after(by), Arc::clone(&self.generation.home.clock));
+        let (at, clock) = (self.now.after(by), Arc::clone(&self.in_force.home.clock));
         Start(Stage::Waiting { held: Held::new(Box::new(self)), clock, at, wake: None })
     }
 

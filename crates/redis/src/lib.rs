@@ -6,6 +6,7 @@ mod error;
 mod failure;
 mod flat;
 mod fleet;
+mod found;
 mod gather;
 mod plan;
 mod refusals;
@@ -14,7 +15,6 @@ mod script;
 mod settings;
 mod store;
 mod tally;
-mod told;
 mod value;
 mod wire;
 

@@ -18,10 +18,10 @@ use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Span, Tick, Verdict};
 
 use crate::call::{Limit, Request};
+use crate::found::{Answers, Found, Told};
 use crate::plan::charges_refusals;
 use crate::rule::FleetRule;
 use crate::store::FleetCharge;
-use crate::told::{Answers, Found, Told};
 
 /// How long after a refund, a reset or a raise elsewhere a key may still be refused here.
 pub(crate) const BOUND: Span = Span::from_millis(250);

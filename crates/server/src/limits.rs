@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate_gate::PlainLimit;
+use tidegate_gate::AdhocLimit;
 
 // Connections, at every door.
 
@@ -247,7 +247,7 @@ pub(crate) const HELD_EACH_MAX: usize = HELD_MAX / 4;
 
 /// Limits that commands have named and that may still be owed under: three quarters of what a gate
 /// has room for; the rest is for limits that files name.
-pub(crate) const NAMED_MAX: usize = PlainLimit::LIMITS_MAX / 4 * 3;
+pub(crate) const NAMED_MAX: usize = AdhocLimit::LIMITS_MAX / 4 * 3;
 
 /// Of these, how many one caller may have named: a limit is a number that somebody thought of.
 pub(crate) const NAMED_EACH_MAX: usize = 1_024;

@@ -5,14 +5,14 @@
 
 mod alarm;
 // For those who count elsewhere what every request writes to.
-#[doc(hidden)]
-pub mod apart;
 mod by;
 mod clock;
 mod key;
 mod later;
 mod limiter;
 mod memory;
+#[doc(hidden)]
+pub mod per_core;
 mod shaper;
 mod snapshot;
 mod stats;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::{HeaderMap, StatusCode};
 use tidegate_core::{Decision, Span};
 use tidegate_gate::adapt::Outcome;
-use tidegate_gate::{Admission, Answer, Keeping, Response, Settling, ToKeep};
+use tidegate_gate::{Admission, Answer, RenewalPlan, RenewalTimer, Response, Settling};
 
 use crate::fields::{self, Wins};
 use crate::grpc;
@@ -96,9 +96,9 @@ impl Limits {
     }
 
     /// Renews permits for as long as what this returns is kept.
-    fn keep(&self, to_keep: ToKeep) -> Keeping {
+    fn keep(&self, renewal_plan: RenewalPlan) -> RenewalTimer {
         let state = Arc::downgrade(&self.0);
-        to_keep.keep(move |renew| {
+        renewal_plan.keep(move |renew| {
             if let Some(state) = state.upgrade() {
                 renew(&mut Limits(state).state().admission);
             }
@@ -155,7 +155,7 @@ pub(crate) struct InFlight {
     /// Whether a layer within has refused it, and has told the client why.
     is_refused: bool,
     /// Renews permits; most requests have none.
-    _keeping: Option<Keeping>,
+    _keeping: Option<RenewalTimer>,
 }
 
 /// What is left to do once a response is there.
@@ -172,11 +172,11 @@ pub(crate) enum Left {
 impl InFlight {
     /// A request that starts now, and can tell so.
     pub(crate) fn new<B>(admission: Box<Admission>, request: &mut http::Request<B>) -> InFlight {
-        let to_keep = admission.to_keep();
+        let renewal_plan = admission.renewal_plan();
         let state = State { admission, wishes: Wishes::default(), unheard: None };
         let limits = Limits(Arc::new(Mutex::new(state)));
         request.extensions_mut().insert(limits.clone());
-        let keeping = to_keep.map(|it| limits.keep(it));
+        let keeping = renewal_plan.map(|it| limits.keep(it));
         InFlight { limits, is_over: false, is_refused: false, _keeping: keeping }
     }
 

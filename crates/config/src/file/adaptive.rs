@@ -1,7 +1,7 @@
 //! `adaptive`: which rules and shares give way under load, and how far.
 
 use tidegate_core::Kind;
-use tidegate_core::adapt::{Settings, Share};
+use tidegate_core::adapt::{Fraction, Settings};
 
 use super::Reading;
 use crate::quantity;
@@ -11,7 +11,7 @@ use crate::source::Node;
 
 impl Reading<'_> {
     /// The part of the rule's limits that is left whatever the load; nothing if they stay.
-    pub(super) fn read_adaptive(&mut self, fields: &Fields<'_>, kind: Kind) -> Option<Share> {
+    pub(super) fn read_adaptive(&mut self, fields: &Fields<'_>, kind: Kind) -> Option<Fraction> {
         let node = fields.get("adaptive")?;
         let floor = self.read_floor(node)?;
         if kind == Kind::Concurrency {
@@ -46,16 +46,16 @@ impl Reading<'_> {
         Some(Capacity::Adaptive { least, most })
     }
 
-    fn read_floor(&mut self, node: &Node) -> Option<Share> {
+    fn read_floor(&mut self, node: &Node) -> Option<Fraction> {
         let text = node.scalar("adaptive", &mut self.problems)?;
         let floor = match quantity::share(&text) {
-            Ok(floor) => Share::from_millionths(u32::from(floor) * 100),
+            Ok(floor) => Fraction::from_millionths(u32::from(floor) * 100),
             Err(misread) => {
                 self.misread(node.at, misread);
                 return None;
             }
         };
-        if floor == Share::NONE {
+        if floor == Fraction::NONE {
             let problem = self.problems.error(node.at, "what gives way to nothing blocks");
             problem.help("write the smallest part that is left under load, as in `20%`");
             return None;

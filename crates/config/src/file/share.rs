@@ -11,7 +11,7 @@ use crate::matcher::Matcher;
 use crate::misread::quoted;
 use crate::quantity::{self, Limit};
 use crate::read::{Fields, Table, Takes, table_fields};
-use crate::share::{Capacity, Share, Weights};
+use crate::share::{Capacity, SharedCapacity, Weights};
 use crate::source::Node;
 
 /// The most shares of a policy: each is a queue of its own, looked for one after the other.
@@ -78,7 +78,7 @@ static QUEUE: Table = Table {
 };
 
 impl Reading<'_> {
-    pub(super) fn read_shares(&mut self, node: &Node, shares: &mut Vec<Share>) {
+    pub(super) fn read_shares(&mut self, node: &Node, shares: &mut Vec<SharedCapacity>) {
         let Some(list) = node.list("share", &mut self.problems) else { return };
         for one in list {
             let Some(share) = self.read_share(one) else { continue };
@@ -97,7 +97,7 @@ impl Reading<'_> {
         }
     }
 
-    fn read_share(&mut self, node: &Node) -> Option<Share> {
+    fn read_share(&mut self, node: &Node) -> Option<SharedCapacity> {
         let fields = Fields::of(node, &SHARING, &mut self.problems)?;
         let name = fields.required("name", &mut self.problems);
         let name = name.and_then(|node| self.read_plain_name(node));
@@ -116,7 +116,7 @@ impl Reading<'_> {
         let wait = fields.get("wait").and_then(|node| self.read_duration(node, "wait"));
         let (waiting_max, waiting_each_max) = self.read_bounds(fields.get("queue"));
         let sheds = self.read_flag(&fields, "shed", false);
-        Some(Share {
+        Some(SharedCapacity {
             name: name?,
             matcher,
             capacity: capacity?,

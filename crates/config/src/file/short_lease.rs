@@ -7,7 +7,7 @@ use super::rule::Ranked;
 use crate::lint::Lint;
 use crate::matcher::Matcher;
 use crate::rule::{Timed, Variant};
-use crate::share::Share;
+use crate::share::SharedCapacity;
 
 /// How many shares and queues are looked at: each is compared with every rule that lends permits.
 const WAITS_MAX: usize = 100;
@@ -20,7 +20,7 @@ struct Wait<'r> {
 }
 
 impl Reading<'_> {
-    pub(super) fn warn_of_short_leases(&mut self, ranked: &[Ranked], shares: &[Share]) {
+    pub(super) fn warn_of_short_leases(&mut self, ranked: &[Ranked], shares: &[SharedCapacity]) {
         if self.problems.is_fatal() {
             return;
         }

@@ -8,7 +8,7 @@ use crate::cost::Cost;
 use crate::lint::Lint;
 use crate::matcher::Matcher;
 use crate::rule::{Action, Limit, Quotas, Timed, Variant};
-use crate::share::Share;
+use crate::share::SharedCapacity;
 
 /// How many events a sliding log remembers one by one.
 const EVENTS_MAX: u32 = 32_768;
@@ -47,7 +47,11 @@ impl Reading<'_> {
         }
     }
 
-    pub(super) fn warn_of_nothing_enforced(&mut self, ranked: &[Ranked], shares: &[Share]) {
+    pub(super) fn warn_of_nothing_enforced(
+        &mut self,
+        ranked: &[Ranked],
+        shares: &[SharedCapacity],
+    ) {
         let enforces = |it: &Ranked| match &it.rule.action {
             Action::Block => true,
             Action::Limit(limit) => limit.is_enforced() && !limit.variants.iter().all(is_unlimited),

@@ -4,7 +4,7 @@ use super::brake::Brake;
 use super::capacity::Capacity;
 use super::round::{Plan, Round, span_of};
 use super::signals::Signals;
-use super::{Outcome, Reading, Settings, SettingsError, Share, Started};
+use super::{Fraction, Outcome, Reading, Settings, SettingsError, Started};
 use crate::tick::{Span, Tick};
 
 /// Brakes are looked at this often, or once a latency if that is longer.
@@ -68,7 +68,7 @@ impl Controller {
     }
 
     /// The share of its quota that a rate rule marked `adaptive` gives out.
-    pub fn factor(&self) -> Share {
+    pub fn factor(&self) -> Fraction {
         self.rate_brake.left()
     }
 
@@ -121,7 +121,7 @@ impl Controller {
 
     /// Hears which share of time something on the host waited for its resources, such as the
     /// `some` of Linux's pressure stall information. Counts for ten seconds.
-    pub fn pressure(&mut self, now: Tick, waiting: Share) {
+    pub fn pressure(&mut self, now: Tick, waiting: Fraction) {
         self.signals.pressure(waiting, now);
         self.advance(now);
     }
@@ -129,7 +129,7 @@ impl Controller {
     /// Hears from the service itself how loaded it is: the whole is as much as it wants. It is
     /// given that share of the present: once, for no word tells of what it changed itself. Counts
     /// for ten seconds.
-    pub fn load(&mut self, now: Tick, load: Share) {
+    pub fn load(&mut self, now: Tick, load: Fraction) {
         self.signals.load(load, now);
         self.advance(now);
     }
@@ -162,7 +162,7 @@ impl Controller {
     fn judge(&mut self, now: Tick) {
         let base_known = self.capacity.base() != 0;
         if let Some(found) = self.round.measured(self.limit(), base_known) {
-            let held = self.limit_brake.left() < Share::WHOLE;
+            let held = self.limit_brake.left() < Fraction::WHOLE;
             let next = self.capacity.learn(found, now, held);
             self.begin_round(now.after(next.settle), next.depth);
         }

@@ -10,17 +10,17 @@ mod capacity;
 mod climb;
 mod controller;
 mod estimate;
+mod fraction;
 mod ratio;
 mod round;
 mod settings;
-mod share;
 mod signals;
 
 use crate::tick::{Span, Tick};
 
 pub use self::controller::Controller;
+pub use self::fraction::Fraction;
 pub use self::settings::{Settings, SettingsError};
-pub use self::share::Share;
 
 /// A request that is in flight. Hand it to [`Controller::finish`] when it has left the service;
 /// one that is lost without that is counted as in flight for ever.
@@ -51,9 +51,9 @@ pub struct Reading {
     /// How many are.
     pub in_flight: u32,
     /// What is left of rates marked `adaptive`.
-    pub factor: Share,
+    pub factor: Fraction,
     /// What brakes leave of the limit that was learned.
-    pub brake: Share,
+    pub brake: Fraction,
     /// A running mean of the time that requests take in the service.
     pub latency: Span,
     /// What they take with nothing queued; zero while unknown.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::Share;
+use super::Fraction;
 use crate::tick::Span;
 
 /// The bounds within which a controller moves.
@@ -15,15 +15,15 @@ pub struct Settings {
     /// How many may be in flight before anything is known.
     pub limit_start: u32,
     /// How far brakes may lower the limit: this share of what was learned remains.
-    pub brake_floor: Share,
+    pub brake_floor: Fraction,
     /// How far rate rules marked `adaptive` may be scaled down.
-    pub factor_floor: Share,
+    pub factor_floor: Fraction,
     /// How long a request may stand in our queue before that counts as a standing queue.
     pub queue_target: Span,
     /// From which share of time lost to waiting for the host's resources it brakes.
-    pub pressure_max: Share,
+    pub pressure_max: Fraction,
     /// From which share of failures and timeouts it brakes.
-    pub failures_max: Share,
+    pub failures_max: Fraction,
 }
 
 /// Why settings cannot be used.
@@ -55,7 +55,7 @@ impl Settings {
             return Err(SettingsError::LimitsOutOfOrder);
         }
         let floors = [self.brake_floor, self.factor_floor];
-        if floors.iter().any(|floor| *floor == Share::NONE || Share::WHOLE < *floor) {
+        if floors.iter().any(|floor| *floor == Fraction::NONE || Fraction::WHOLE < *floor) {
             return Err(SettingsError::Floor);
         }
         Ok(())
@@ -69,11 +69,11 @@ impl Default for Settings {
             limit_min: 1,
             limit_max: 1_000,
             limit_start: 20,
-            brake_floor: Share::from_percent(25),
-            factor_floor: Share::from_percent(10),
+            brake_floor: Fraction::from_percent(25),
+            factor_floor: Fraction::from_percent(10),
             queue_target: Span::from_millis(5),
-            pressure_max: Share::from_percent(60),
-            failures_max: Share::from_percent(5),
+            pressure_max: Fraction::from_percent(60),
+            failures_max: Fraction::from_percent(5),
         }
     }
 }
@@ -89,7 +89,7 @@ impl fmt::Display for SettingsError {
                 f.write_str("order the limits: limit_min <= limit_start <= limit_max")
             }
             SettingsError::Floor => {
-                f.write_str("a floor is a share above nothing and at most the whole: change it")
+                f.write_str("a floor is a fraction above nothing and at most the whole: change it")
             }
         }
     }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use super::heap::{Entry, Heap};
-use super::path::Share;
+use super::path::Step;
 use super::shelves::{NONE, OFF, Shelves};
 use super::weight::{Tag, Weight};
 
@@ -59,7 +59,7 @@ impl Below {
 const _: () = assert!(size_of::<Node>() == 64);
 
 impl Node {
-    pub(super) fn new(parent: u32, share: Share, below: Below) -> Node {
+    pub(super) fn new(parent: u32, share: Step, below: Below) -> Node {
         Node {
             name: share.name,
             finish: 0,

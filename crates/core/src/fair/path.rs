@@ -19,13 +19,13 @@ use super::weight::Weight;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Path {
-    shares: [Share; Path::LEN_MAX],
+    shares: [Step; Path::LEN_MAX],
     len: u8,
 }
 
 /// One name of a path, with its weight.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct Share {
+pub(super) struct Step {
     pub(super) name: u64,
     pub(super) weight: Weight,
 }
@@ -36,15 +36,15 @@ impl Path {
 
     /// The path of one name.
     pub const fn of(name: u64, weight: Weight) -> Path {
-        let rest = Share { name: 0, weight: Weight::ONE };
-        Path { shares: [Share { name, weight }, rest, rest], len: 1 }
+        let rest = Step { name: 0, weight: Weight::ONE };
+        Path { shares: [Step { name, weight }, rest, rest], len: 1 }
     }
 
     /// The path one name further in. After three names there is none, and the path stays as it is.
     #[must_use]
     pub const fn then(mut self, name: u64, weight: Weight) -> Path {
         if (self.len as usize) < Path::LEN_MAX {
-            self.shares[self.len as usize] = Share { name, weight };
+            self.shares[self.len as usize] = Step { name, weight };
             self.len += 1;
         }
         self
@@ -57,7 +57,7 @@ impl Path {
     }
 
     /// The shares that a queue of so many levels looks at.
-    pub(super) fn shares(&self, levels: usize) -> &[Share] {
+    pub(super) fn shares(&self, levels: usize) -> &[Step] {
         &self.shares[..levels.min(Path::LEN_MAX)]
     }
 }

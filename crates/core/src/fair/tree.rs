@@ -9,7 +9,7 @@ use super::bags::Bags;
 use super::heap::Entry;
 use super::names::{Hash, Names};
 use super::node::{Below, Group, Node};
-use super::path::{Class, Path, Share};
+use super::path::{Class, Path, Step};
 use super::shelves::{DOUBLING, NONE, OFF, shelf_of};
 use super::weight::Weight;
 
@@ -69,7 +69,7 @@ impl Tree {
         };
         for _ in Class::ALL {
             let group = tree.add_group();
-            let node = Node::new(NONE, Share::default(), Below::group(group));
+            let node = Node::new(NONE, Step::default(), Below::group(group));
             tree.push(node);
         }
         tree
@@ -149,7 +149,7 @@ impl Tree {
             at = self.node(at).parent;
         }
         let new = &path.shares(self.levels)[found.depth..];
-        let add = |(at, left), share: &Share| (self.add(at, *share, left == 1), left - 1);
+        let add = |(at, left), share: &Step| (self.add(at, *share, left == 1), left - 1);
         new.iter().fold((found.at, new.len()), add).0
     }
 
@@ -279,7 +279,7 @@ impl Tree {
         }
     }
 
-    fn add(&mut self, parent: u32, share: Share, is_last_level: bool) -> u32 {
+    fn add(&mut self, parent: u32, share: Step, is_last_level: bool) -> u32 {
         let below = if is_last_level { Below::EMPTY } else { Below::group(self.add_group()) };
         let mut node = Node::new(parent, share, below);
         node.epoch = self.group_of(parent).epoch;

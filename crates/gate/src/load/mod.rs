@@ -17,7 +17,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tidegate_core::adapt::{Reading, Settings, SettingsError, Share};
+use tidegate_core::adapt::{Fraction, Reading, Settings, SettingsError};
 use tidegate_core::{Span, Tick};
 use tidegate_store::StoreFailure;
 
@@ -32,7 +32,7 @@ pub struct Load<'a> {
     /// Who says it. A later word from the same source replaces this one.
     pub source: &'a str,
     /// How loaded it is: the whole is as much as it wants, more is too much.
-    pub load: Share,
+    pub load: Fraction,
     /// For how long this counts unless it is said again; see [`Load::TTL_MAX`].
     pub ttl: Span,
 }
@@ -66,11 +66,11 @@ pub enum LoadRefused {
 #[non_exhaustive]
 pub struct LoadReading {
     /// What is left of rules marked `adaptive`, in sixteenths: in force now.
-    pub factor: Share,
+    pub factor: Fraction,
     /// The smallest that a fleet's nodes told each other lately; the whole without one.
-    pub fleet: Share,
+    pub fleet: Fraction,
     /// The highest load that counts, if a service has said one.
-    pub load: Option<Share>,
+    pub load: Option<Fraction>,
     /// How many sources it was said by.
     pub sources: usize,
     /// What this node's controller has come to.
@@ -92,7 +92,7 @@ pub(crate) struct Adapt {
 
 impl Adapt {
     pub(crate) fn new(settings: Settings, now: Tick) -> Result<Adapt, SettingsError> {
-        let factor = AtomicU32::new(Share::WHOLE.get());
+        let factor = AtomicU32::new(Fraction::WHOLE.get());
         let state = Mutex::new(State::new(settings, now)?);
         Ok(Adapt {
             due: AtomicU64::new(u64::MAX),
@@ -104,8 +104,8 @@ impl Adapt {
     }
 
     /// What is left of rules marked `adaptive`.
-    pub(crate) fn factor(&self) -> Share {
-        Share::from_millionths(self.factor.load(Ordering::Relaxed))
+    pub(crate) fn factor(&self) -> Fraction {
+        Fraction::from_millionths(self.factor.load(Ordering::Relaxed))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -158,10 +158,10 @@ impl Gate {
         let adapt = &self.0.adapt;
         // Whoever comes second goes on: it is being seen to.
         let Ok(mut state) = adapt.state.try_lock() else { return };
-        let generation = self.0.generation();
+        let in_force = self.0.in_force();
         let around = Around {
             tells: self.tells_factor(),
-            queues: generation.shares.factor().filter(|_| self.rules().are_adaptive()),
+            queues: in_force.shares.factor().filter(|_| self.rules().are_adaptive()),
         };
         let Step { factor, due, tells, own, load } = state.step(adapt.factor(), now, around);
         adapt.due.store(due.map_or(u64::MAX, Tick::get), Ordering::Relaxed);
@@ -170,7 +170,7 @@ impl Gate {
         }
         drop(state);
         if let Some(load) = load {
-            generation.shares.hear(|queue| queue.load(load));
+            in_force.shares.hear(|queue| queue.load(load));
         }
         if tells {
             self.tell_fleet(own);
@@ -178,9 +178,10 @@ impl Gate {
     }
 
     /// Puts the same rules in force with another factor.
-    fn set_factor(&self, factor: Share) {
+    fn set_factor(&self, factor: Fraction) {
         let before = self.0.adapt.factor.swap(factor.get(), Ordering::Relaxed);
-        tracing::info!(%factor, before = %Share::from_millionths(before), "limits follow the load");
+        let before = Fraction::from_millionths(before);
+        tracing::info!(%factor, %before, "limits follow the load");
         if !self.rules().are_adaptive() {
             return;
         }
@@ -201,9 +202,9 @@ impl Gate {
     /// seen something, and nodes that have not are no evidence against it. Those that know nothing
     /// say nothing. A node that is gone is forgotten with its lease; a rule's floor bounds what one
     /// that is wrong can do.
-    fn tell_fleet(&self, own: Option<Share>) {
+    fn tell_fleet(&self, own: Option<Fraction>) {
         let gate = Arc::downgrade(&self.0);
-        let heard = move |said: Result<Share, StoreFailure>| {
+        let heard = move |said: Result<Fraction, StoreFailure>| {
             let Some(gate) = gate.upgrade() else { return };
             match said {
                 Ok(factor) => {

@@ -8,7 +8,7 @@ use std::io::{self, Read as _};
 use std::path::PathBuf;
 
 use tidegate_core::Tick;
-use tidegate_core::adapt::Share;
+use tidegate_core::adapt::Fraction;
 
 use crate::gate::Gate;
 
@@ -40,7 +40,7 @@ impl Pressure {
 
     /// For which share of the time since last time something waited: the worst of the three.
     /// Nothing the first time.
-    fn since_last(&mut self, now: Tick) -> io::Result<Option<Share>> {
+    fn since_last(&mut self, now: Tick) -> io::Result<Option<Fraction>> {
         let totals = self.totals()?;
         let Some((at, before)) = self.last.replace((now, totals)) else { return Ok(None) };
         let passed = now.since(at).get();
@@ -50,7 +50,7 @@ impl Pressure {
         }
         let waited = totals.iter().zip(before);
         let waited = waited.filter_map(|(total, before)| Some((*total)?.saturating_sub(before?)));
-        Ok(waited.max().map(|most| Share::of(most, passed).min(Share::WHOLE)))
+        Ok(waited.max().map(|most| Fraction::of(most, passed).min(Fraction::WHOLE)))
     }
 
     fn totals(&self) -> io::Result<Totals> {
@@ -88,12 +88,12 @@ fn total_of(text: &str) -> Option<u64> {
 impl Gate {
     /// Reads the host's pressure and brakes by it. For a gate on the host of the service that it
     /// guards; call it about once a second. Says what was read, from the second time on.
-    pub fn feel(&self, pressure: &mut Pressure) -> io::Result<Option<Share>> {
+    pub fn feel(&self, pressure: &mut Pressure) -> io::Result<Option<Fraction>> {
         let now = self.0.clock.now();
         let waiting = pressure.since_last(now)?;
         if let Some(waiting) = waiting {
             self.0.adapt.state().feel(now, waiting);
-            self.0.generation().shares.hear(|queue| queue.pressure(waiting));
+            self.0.in_force().shares.hear(|queue| queue.pressure(waiting));
             self.0.adapt.look_at(now);
             self.advance_to(now);
         }
@@ -144,13 +144,13 @@ mod tests {
         write("cpu", 1_500_000);
         assert_eq!(pressure.since_last(at(1)).unwrap(), None, "no time has passed");
         write("io", 5_700_000);
-        assert_eq!(pressure.since_last(at(2)).unwrap(), Some(Share::from_percent(70)));
-        assert_eq!(pressure.since_last(at(3)).unwrap(), Some(Share::NONE));
+        assert_eq!(pressure.since_last(at(2)).unwrap(), Some(Fraction::from_percent(70)));
+        assert_eq!(pressure.since_last(at(3)).unwrap(), Some(Fraction::NONE));
         // More than there was time for, or less than before: somebody counts anew.
         write("cpu", 100_000_000);
-        assert_eq!(pressure.since_last(at(4)).unwrap(), Some(Share::WHOLE));
+        assert_eq!(pressure.since_last(at(4)).unwrap(), Some(Fraction::WHOLE));
         write("cpu", 0);
-        assert_eq!(pressure.since_last(at(5)).unwrap(), Some(Share::NONE));
+        assert_eq!(pressure.since_last(at(5)).unwrap(), Some(Fraction::NONE));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

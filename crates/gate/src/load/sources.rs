@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tidegate_core::Tick;
-use tidegate_core::adapt::Share;
+use tidegate_core::adapt::Fraction;
 
 use super::{Load, LoadRefused};
 
@@ -14,7 +14,7 @@ pub(super) struct Sources {
 
 #[derive(Clone, Copy, Debug)]
 struct Said {
-    load: Share,
+    load: Fraction,
     at: Tick,
     until: Tick,
     /// Whether the controller has not been told yet.
@@ -59,12 +59,12 @@ impl Sources {
     }
 
     /// The highest load that counts.
-    pub(super) fn worst(&self) -> Option<Share> {
+    pub(super) fn worst(&self) -> Option<Fraction> {
         self.by_name.values().map(|said| said.load).max()
     }
 
     /// The same if nobody was told of it yet. Who is less loaded changes nothing, and waits.
-    pub(super) fn news(&mut self) -> Option<Share> {
+    pub(super) fn news(&mut self) -> Option<Fraction> {
         let worst = self.by_name.values_mut().max_by_key(|said| said.load)?;
         std::mem::take(&mut worst.is_new).then_some(worst.load)
     }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn say(sources: &mut Sources, source: &str, percent: u8, at: u64) {
-        let load = Share::from_percent(percent);
+        let load = Fraction::from_percent(percent);
         let load = Load { source, load, ttl: Span::from_secs(5) };
         sources.hear(&load, tick(at)).unwrap();
     }
@@ -95,13 +95,13 @@ mod tests {
         let mut sources = Sources::default();
         say(&mut sources, "a", 120, 0);
         say(&mut sources, "b", 90, 1);
-        assert_eq!(sources.news(), Some(Share::from_percent(120)));
+        assert_eq!(sources.news(), Some(Fraction::from_percent(120)));
         assert_eq!(sources.news(), None);
         say(&mut sources, "b", 95, 2);
         assert_eq!(sources.news(), None);
         assert!(!sources.forget(tick(4)));
         assert!(sources.forget(tick(5)));
-        assert_eq!(sources.news(), Some(Share::from_percent(95)));
+        assert_eq!(sources.news(), Some(Fraction::from_percent(95)));
         assert!(sources.forget(tick(7)));
         assert_eq!((sources.worst(), sources.news(), sources.len()), (None, None, 0));
     }
@@ -114,7 +114,7 @@ mod tests {
             say(&mut sources, &number.to_string(), 50, 1);
         }
         assert_eq!(sources.len(), Load::SOURCES_MAX);
-        assert_eq!(sources.worst(), Some(Share::from_percent(50)));
+        assert_eq!(sources.worst(), Some(Fraction::from_percent(50)));
         // One that is known takes nobody's place.
         say(&mut sources, "0", 60, 2);
         assert_eq!(sources.len(), Load::SOURCES_MAX);
@@ -124,7 +124,7 @@ mod tests {
     fn words_out_of_bounds_are_refused() {
         let mut sources = Sources::default();
         let mut hear = |source: &str, ttl| {
-            sources.hear(&Load { source, load: Share::WHOLE, ttl }, tick(0)).err()
+            sources.hear(&Load { source, load: Fraction::WHOLE, ttl }, tick(0)).err()
         };
         let second = Span::from_secs(1);
         assert_eq!(hear("", second), Some(LoadRefused::NoSource));

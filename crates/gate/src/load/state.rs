@@ -1,6 +1,6 @@
 //! What the factor is made of: the controller, who said what, and what the fleet says.
 
-use tidegate_core::adapt::{Controller, Outcome, Settings, SettingsError, Share, Started};
+use tidegate_core::adapt::{Controller, Fraction, Outcome, Settings, SettingsError, Started};
 use tidegate_core::{Span, Tick};
 
 use super::sources::Sources;
@@ -24,9 +24,9 @@ pub(super) struct State {
     paced_at: Option<Tick>,
     told_at: Option<Tick>,
     /// The fleet's factor, and until when it counts.
-    fleet: Option<(Share, Tick)>,
+    fleet: Option<(Fraction, Tick)>,
     /// What of it is followed: down at once, and back as slowly as the controller.
-    followed: Share,
+    followed: Fraction,
     climbed_at: Tick,
 }
 
@@ -36,21 +36,21 @@ pub(super) struct Around {
     /// Whether there is a fleet to tell.
     pub(super) tells: bool,
     /// The smallest factor of queues that find their capacity, if there are any.
-    pub(super) queues: Option<Share>,
+    pub(super) queues: Option<Fraction>,
 }
 
 /// What came of a step.
 #[derive(Debug)]
 pub(super) struct Step {
-    pub(super) factor: Share,
+    pub(super) factor: Fraction,
     /// When to look again; nothing if nothing will have changed by itself.
     pub(super) due: Option<Tick>,
     /// Whether to tell the fleet.
     pub(super) tells: bool,
     /// This node's own factor, if it knows anything.
-    pub(super) own: Option<Share>,
+    pub(super) own: Option<Fraction>,
     /// A word about load that counts from now on, for whoever else goes by it.
-    pub(super) load: Option<Share>,
+    pub(super) load: Option<Fraction>,
 }
 
 impl State {
@@ -58,7 +58,7 @@ impl State {
         let controller = Controller::new(settings, now)?;
         let sources = Sources::default();
         let (paced_at, told_at, fleet) = (None, None, None);
-        let (followed, climbed_at) = (Share::WHOLE, now);
+        let (followed, climbed_at) = (Fraction::WHOLE, now);
         Ok(State { controller, sources, paced_at, told_at, fleet, followed, climbed_at })
     }
 
@@ -75,22 +75,22 @@ impl State {
     }
 
     /// Hears for which share of the time something on the host waited.
-    pub(super) fn feel(&mut self, now: Tick, waiting: Share) {
+    pub(super) fn feel(&mut self, now: Tick, waiting: Fraction) {
         self.controller.pressure(now, waiting);
     }
 
     /// What the fleet said, which counts for `lease`.
-    pub(super) fn fleet_said(&mut self, factor: Share, until: Tick) {
+    pub(super) fn fleet_said(&mut self, factor: Fraction, until: Tick) {
         self.fleet = Some((factor, until));
     }
 
     /// Lets time pass. `present` is the factor in force.
-    pub(super) fn step(&mut self, present: Share, now: Tick, around: Around) -> Step {
+    pub(super) fn step(&mut self, present: Fraction, now: Tick, around: Around) -> Step {
         let is_due = |last: Option<Tick>| last.is_none_or(|last| PACE <= now.since(last));
         let somebody_left = self.sources.forget(now);
         // Nobody says anything any more.
         let silent = somebody_left && self.sources.len() == 0;
-        let mut load = silent.then_some(Share::NONE);
+        let mut load = silent.then_some(Fraction::NONE);
         let is_paced = is_due(self.paced_at);
         if is_paced {
             load = self.sources.news().or(load);
@@ -100,7 +100,7 @@ impl State {
         }
         self.controller.advance(now);
         self.follow(now);
-        let queues = around.queues.unwrap_or(Share::WHOLE);
+        let queues = around.queues.unwrap_or(Fraction::WHOLE);
         let mut factor = present;
         if is_paced {
             factor = step_of(self.controller.factor().min(queues).min(self.followed));
@@ -114,8 +114,8 @@ impl State {
             self.told_at = Some(now);
         }
         let is_calm = own.is_none()
-            && factor == Share::WHOLE
-            && self.followed == Share::WHOLE
+            && factor == Fraction::WHOLE
+            && self.followed == Fraction::WHOLE
             && self.fleet.is_none();
         let pause = if is_calm { PACE } else { BEAT };
         let due = (!is_calm || around.tells).then(|| now.after(pause));
@@ -123,11 +123,12 @@ impl State {
     }
 
     /// This node's own factor, if it knows anything.
-    fn own(&self, queues: Option<Share>) -> Option<Share> {
+    fn own(&self, queues: Option<Fraction>) -> Option<Fraction> {
         let factor = self.controller.factor();
-        let is_calm =
-            factor == Share::WHOLE && self.sources.len() == 0 && self.controller.in_flight() == 0;
-        (!is_calm || queues.is_some()).then(|| factor.min(queues.unwrap_or(Share::WHOLE)))
+        let is_calm = factor == Fraction::WHOLE
+            && self.sources.len() == 0
+            && self.controller.in_flight() == 0;
+        (!is_calm || queues.is_some()).then(|| factor.min(queues.unwrap_or(Fraction::WHOLE)))
     }
 
     /// Follows the fleet's factor. Whoever lowered it may have died of the load that it was told
@@ -138,18 +139,18 @@ impl State {
             (self.followed, self.climbed_at) = (said, now);
         } else if BEAT <= now.since(self.climbed_at) {
             let left = self.followed.get();
-            self.followed = Share::from_millionths(left + left / CLIMB + 1).min(said);
+            self.followed = Fraction::from_millionths(left + left / CLIMB + 1).min(said);
             self.climbed_at = now;
         }
     }
 
     /// What the fleet's nodes said lately.
-    fn of_fleet(&mut self, now: Tick) -> Share {
+    fn of_fleet(&mut self, now: Tick) -> Fraction {
         self.fleet = self.fleet.filter(|(_, until)| now < *until);
-        self.fleet.map_or(Share::WHOLE, |(factor, _)| factor)
+        self.fleet.map_or(Fraction::WHOLE, |(factor, _)| factor)
     }
 
-    pub(super) fn reading(&mut self, factor: Share, now: Tick) -> LoadReading {
+    pub(super) fn reading(&mut self, factor: Fraction, now: Tick) -> LoadReading {
         LoadReading {
             factor,
             fleet: self.of_fleet(now),

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use tidegate_core::Span;
-use tidegate_gate::adapt::{Outcome, Share};
+use tidegate_gate::adapt::{Fraction, Outcome};
 use tidegate_gate::{Field, Gate, Load, Sample};
 use tidegate_store::ManualClock;
 
@@ -12,8 +12,8 @@ use crate::stand::{by, gate, looks, passed, replace};
 const POLICY: &str = "rules: [{ name: r, key: header:x-api-key, limit: 1600/h, adaptive: 25% },
                               { name: fixed, key: header:x-api-key, limit: 3000/h }]";
 
-fn push(gate: &Gate, source: &str, percent: u32) -> Share {
-    let load = Share::from_millionths(percent * 10_000);
+fn push(gate: &Gate, source: &str, percent: u32) -> Fraction {
+    let load = Fraction::from_millionths(percent * 10_000);
     let load = Load { source, load, ttl: Span::from_secs(5) };
     gate.load(&load).unwrap().factor
 }
@@ -41,7 +41,7 @@ fn only_marked_rules_give_way_and_clients_are_told() {
     let (gate, clock) = gate(POLICY);
     assert_eq!(looks(&gate, &by("a")), [1_600, 3_000]);
     clock.advance(Span::from_secs(1));
-    assert_eq!(push(&gate, "s", 200), Share::from_percent(50));
+    assert_eq!(push(&gate, "s", 200), Fraction::from_percent(50));
     assert_eq!(looks(&gate, &by("a")), [800, 3_000]);
     assert!(policy_of(&gate, &by("a")).contains("\"r\";q=800;w=3600"));
     assert!(policy_of(&gate, &by("a")).contains("\"fixed\";q=3000;w=3600"));
@@ -63,7 +63,7 @@ fn what_was_consumed_is_kept_down_and_up() {
         push(&gate, "s", 200);
         assert_eq!(passed(&gate, &by("a"), 1), 0, "{algorithm}");
         pass(&gate, &clock, 30);
-        assert_eq!(gate.load_reading().factor, Share::WHOLE);
+        assert_eq!(gate.load_reading().factor, Fraction::WHOLE);
         let left = looks(&gate, &by("a"))[0];
         assert!((1_000..=1_230).contains(&left), "{algorithm}: {left}");
     }
@@ -83,7 +83,7 @@ fn a_bucket_is_as_full_as_it_was_down_and_up() {
             assert!((left..=left + 1).contains(&found), "{algorithm}: {found}");
         }
         pass(&gate, &clock, 30);
-        assert_eq!(gate.load_reading().factor, Share::WHOLE);
+        assert_eq!(gate.load_reading().factor, Fraction::WHOLE);
         // 32 seconds pay 14.
         let found = looks(&gate, &by("a"))[0];
         assert!((813..=815).contains(&found), "{algorithm}: {found}");
@@ -104,7 +104,7 @@ fn whoever_asks_while_less_is_given_out_gets_nothing_back() {
                 sum += passed(&gate, &by("a"), 1_000);
             }
             pass(&gate, &clock, 20);
-            assert_eq!(gate.load_reading().factor, Share::WHOLE);
+            assert_eq!(gate.load_reading().factor, Fraction::WHOLE);
             sum += passed(&gate, &by("a"), 1_000);
         }
         // 480 seconds pay 133.
@@ -121,7 +121,7 @@ rules: [{ name: r, limit: 1600/day, adaptive: 5% }]",
     let mut all: Vec<_> = (0..100).map(|_| gate.decide(&by("a"))).collect();
     assert!(all.iter().all(|it| it.verdict().passes()));
     clock.advance(Span::from_secs(1));
-    assert_eq!(push(&gate, "s", 200), Share::from_percent(50));
+    assert_eq!(push(&gate, "s", 200), Fraction::from_percent(50));
     assert_eq!(looks(&gate, &by("a")), [0]);
     for mut admission in all.drain(..25) {
         drop(admission.refund());
@@ -147,7 +147,7 @@ rules: [{ name: r, key: header:x-api-key, limit: { free: 160/h, pro: 1600/h }, a
         clock.advance(Span::from_secs(1));
         push(&gate, "s", 900);
     }
-    assert_eq!(gate.load_reading().factor, Share::from_millionths(62_500));
+    assert_eq!(gate.load_reading().factor, Fraction::from_millionths(62_500));
     assert_eq!(looks(&gate, &by("a")), [40, 1]);
     assert_eq!(looks(&gate, &by("a").with_header("x-tier", "pro")), [400, 1]);
     assert_eq!(looks(&gate, &by("big")), [800, 1]);
@@ -160,11 +160,11 @@ fn a_pusher_that_dies_is_forgotten_and_everything_comes_back() {
     push(&gate, "s", 200);
     pass(&gate, &clock, 4);
     let reading = gate.load_reading();
-    assert_eq!((reading.factor, reading.sources), (Share::from_percent(50), 1));
+    assert_eq!((reading.factor, reading.sources), (Fraction::from_percent(50), 1));
     pass(&gate, &clock, 1);
     assert_eq!(gate.load_reading().sources, 0);
     pass(&gate, &clock, 5);
-    assert_eq!(gate.load_reading().factor, Share::WHOLE);
+    assert_eq!(gate.load_reading().factor, Fraction::WHOLE);
     assert_eq!(looks(&gate, &by("a")), [1_600, 3_000]);
 }
 
@@ -173,7 +173,7 @@ fn limits_change_at_most_once_a_second_whatever_is_pushed() {
     let (gate, clock) = gate(POLICY);
     clock.advance(Span::from_secs(1));
     let mut changes = 0;
-    let mut last = Share::WHOLE;
+    let mut last = Fraction::WHOLE;
     for round in 0..300_u32 {
         clock.advance(Span::from_millis(20));
         let factor = push(&gate, "s", if round % 2 == 0 { 300 } else { 10 });
@@ -206,7 +206,7 @@ fn failures_of_requests_that_were_let_in_brake_and_refusals_do_not() {
         }
     }
     let reading = gate.load_reading();
-    assert!(reading.factor < Share::WHOLE);
+    assert!(reading.factor < Fraction::WHOLE);
     assert_eq!(reading.controller.in_flight, 0);
     pass(&gate, &clock, 10);
     // Full, and more are turned away: that is no reason to give less.
@@ -215,7 +215,7 @@ fn failures_of_requests_that_were_let_in_brake_and_refusals_do_not() {
     assert_eq!(gate.load_reading().controller.in_flight as usize, held.len());
     drop(held);
     assert_eq!(gate.load_reading().controller.in_flight, 0);
-    assert_eq!(gate.load_reading().factor, Share::WHOLE);
+    assert_eq!(gate.load_reading().factor, Fraction::WHOLE);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_flapping_load_gives_nobody_a_fresh_quota() {
         push(&gate, "s", if round % 2 == 0 { 300 } else { 10 });
     }
     pass(&gate, &clock, 20);
-    assert_eq!(gate.load_reading().factor, Share::WHOLE);
+    assert_eq!(gate.load_reading().factor, Fraction::WHOLE);
     // Ten minutes of a day: at most eleven.
     let left = looks(&gate, &by("a"))[0];
     assert!(left <= 12, "{left}");

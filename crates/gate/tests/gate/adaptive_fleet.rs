@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Span;
-use tidegate_gate::adapt::Share;
+use tidegate_gate::adapt::Fraction;
 use tidegate_gate::{Gate, Load};
 use tidegate_redis::{Fleet, RedisStore, Settings};
 use tidegate_store::{Clock, ManualClock};
@@ -31,7 +31,7 @@ async fn node_of(server: &Server, clock: &Arc<ManualClock>, policy: &str) -> Gat
 }
 
 fn push(gate: &Gate, percent: u32, ttl: Span) {
-    let load = Share::from_millionths(percent * 10_000);
+    let load = Fraction::from_millionths(percent * 10_000);
     gate.load(&Load { source: "s", load, ttl }).unwrap();
 }
 
@@ -41,7 +41,7 @@ async fn until(gates: &[&Gate], clock: &ManualClock, gate: &Gate, percent: u8) {
         for one in gates {
             one.advance();
         }
-        if gate.load_reading().factor == Share::from_percent(percent) {
+        if gate.load_reading().factor == Fraction::from_percent(percent) {
             return;
         }
         clock.advance(Span::from_millis(100));
@@ -67,7 +67,7 @@ async fn what_one_node_is_told_counts_for_all_and_what_was_consumed_is_kept() {
     clock.advance(Span::from_secs(1));
     push(&one, 200, Span::from_secs(10));
     until(&[&one, &two], &clock, &two, 50).await;
-    assert_eq!(two.load_reading().fleet, Share::from_percent(50));
+    assert_eq!(two.load_reading().fleet, Fraction::from_percent(50));
     // Of 800, as much as it was of 1600; some of it may have been paid off by now.
     let seen = left(&two).await;
     assert!((498..=510).contains(&seen), "{seen}");
@@ -109,7 +109,7 @@ async fn others_climb_when_the_node_that_was_told_is_gone() {
     let policy = POLICY.replace("25%", "10%");
     let (one, two) =
         (node_of(&server, &clock, &policy).await, node_of(&server, &clock, &policy).await);
-    let eighth = Share::from_millionths(125_000);
+    let eighth = Fraction::from_millionths(125_000);
     for _ in 0..100 {
         // Each word halves what is left.
         push(&one, 200, Span::from_secs(10));
@@ -148,7 +148,7 @@ async fn without_redis_a_node_goes_by_its_own() {
     until(&[&two], &clock, &two, 100).await;
     push(&one, 400, Span::from_secs(10));
     until(&[&one], &clock, &one, 25).await;
-    assert_eq!(two.load_reading().factor, Share::WHOLE);
+    assert_eq!(two.load_reading().factor, Fraction::WHOLE);
 }
 
 #[tokio::test]
@@ -157,25 +157,25 @@ async fn the_smallest_of_those_alive_counts_and_a_lease_ends_by_itself() {
     let store = store(&server).await;
     let long = Span::from_secs(60);
     let tell = async |node, percent: Option<u8>, lease| {
-        let said = store.share_factor(node, percent.map(Share::from_percent), lease).await;
+        let said = store.share_factor(node, percent.map(Fraction::from_percent), lease).await;
         said.unwrap()
     };
-    assert_eq!(tell(1, None, long).await, Share::WHOLE);
-    assert_eq!(tell(1, Some(80), long).await, Share::from_percent(80));
-    assert_eq!(tell(2, Some(30), long).await, Share::from_percent(30));
-    assert_eq!(tell(1, Some(90), long).await, Share::from_percent(30));
+    assert_eq!(tell(1, None, long).await, Fraction::WHOLE);
+    assert_eq!(tell(1, Some(80), long).await, Fraction::from_percent(80));
+    assert_eq!(tell(2, Some(30), long).await, Fraction::from_percent(30));
+    assert_eq!(tell(1, Some(90), long).await, Fraction::from_percent(30));
     // It knows nothing any more.
-    assert_eq!(tell(2, None, long).await, Share::from_percent(90));
-    assert_eq!(tell(3, Some(10), Span::from_millis(30)).await, Share::from_percent(10));
-    let mut seen = Share::NONE;
+    assert_eq!(tell(2, None, long).await, Fraction::from_percent(90));
+    assert_eq!(tell(3, Some(10), Span::from_millis(30)).await, Fraction::from_percent(10));
+    let mut seen = Fraction::NONE;
     for _ in 0..1_000 {
         tokio::time::sleep(Duration::from_millis(5)).await;
         seen = tell(4, None, long).await;
-        if seen != Share::from_percent(10) {
+        if seen != Fraction::from_percent(10) {
             break;
         }
     }
-    assert_eq!(seen, Share::from_percent(90));
+    assert_eq!(seen, Fraction::from_percent(90));
     let kept = server.must(&["HLEN", "tg:{%%}factor"]).unwrap();
     assert_eq!(kept.text(), "1");
 }

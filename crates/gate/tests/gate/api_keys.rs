@@ -101,7 +101,7 @@ fn of_several_requests_one_with_an_unknown_key_refuses_all() {
     let (gate, _) = refusing();
     let (good, bad) = (with("pro-key"), with("made-up"));
     let asked: [&dyn Request; 2] = [&good, &bad];
-    let together = gate.admit_together(&asked).ready();
+    let together = gate.admit_jointly(&asked).ready();
     let Ok(together) = together else { panic!("it is decided in this process") };
     assert_eq!(together.verdict, Verdict::Never);
     let reasons: Vec<Reason> = together.each.iter().map(tidegate_gate::Admission::reason).collect();

@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, Verdict};
-use tidegate_gate::{Admission, Gate, PlainCharge, PlainLimit, Reason, Request, Sample};
-use tidegate_gate::{Together, WithoutStore};
+use tidegate_gate::{AdhocCharge, AdhocLimit, Admission, Gate, Reason, Request, Sample};
+use tidegate_gate::{Joint, WithoutStore};
 use tidegate_sim::rng::Rng;
 
 use crate::on_redis::still;
@@ -22,11 +22,11 @@ rules:
   - { name: client, key: client, limit: 12/10s, algorithm: sliding-window }";
 
 /// Limits that count one thing each, in each of the ways.
-fn limits(gate: &Gate) -> Vec<PlainLimit> {
+fn limits(gate: &Gate) -> Vec<AdhocLimit> {
     let kinds = [Kind::TokenBucket, Kind::FixedWindow, Kind::SlidingLog, Kind::SlidingWindow];
     let limit = |kind: Kind| {
         let policy = Policy::new(kind, Quota::new(6, Span::from_secs(10))).unwrap();
-        gate.plain(&format!("{kind:?}"), policy, WithoutStore::Closed).unwrap()
+        gate.adhoc(&format!("{kind:?}"), policy, WithoutStore::Closed).unwrap()
     };
     kinds.map(limit).into()
 }
@@ -48,18 +48,18 @@ fn any_charges(rng: &mut Rng, limits: u64) -> Vec<(usize, usize, u32)> {
 
 async fn plain(
     gate: &Gate,
-    limits: &[PlainLimit],
+    limits: &[AdhocLimit],
     charges: &[(usize, usize, u32)],
     takes: bool,
 ) -> (Verdict, Vec<Decision>) {
     let keys: [&[&[u8]]; 2] = [&[b"ada"], &[b"bob", b"x"]];
-    let charge = |&(limit, key, cost): &(usize, usize, u32)| PlainCharge {
+    let charge = |&(limit, key, cost): &(usize, usize, u32)| AdhocCharge {
         limit: &limits[limit],
         key: keys[key],
         cost,
     };
-    let charges: Vec<PlainCharge<'_>> = charges.iter().map(charge).collect();
-    let asked = if takes { gate.decide_plain(&charges) } else { gate.peek_plain(&charges) };
+    let charges: Vec<AdhocCharge<'_>> = charges.iter().map(charge).collect();
+    let asked = if takes { gate.decide_adhoc(&charges) } else { gate.peek_adhoc(&charges) };
     let decided = asked.await;
     assert!(!decided.by.is_fallback());
     (decided.verdict, decided.each.to_vec())
@@ -75,9 +75,9 @@ fn said(admission: &Admission) -> Said {
     (admission.verdict(), admission.reason(), each.collect())
 }
 
-async fn together(gate: &Gate, requests: &[Sample]) -> Together {
+async fn together(gate: &Gate, requests: &[Sample]) -> Joint {
     let requests: Vec<&dyn Request> = requests.iter().map(|it| it as &dyn Request).collect();
-    gate.admit_together(&requests).await
+    gate.admit_jointly(&requests).await
 }
 
 fn any_request(rng: &mut Rng) -> Sample {
@@ -113,7 +113,7 @@ async fn a_limit_that_stands_twice_is_the_same_in_redis_and_in_memory() {
             requests.drain(..usize::try_from(rng.below(3)).unwrap());
             let (mut far, mut near) =
                 (together(&there, &requests).await, together(&here, &requests).await);
-            let all = |it: &Together| (it.verdict, it.each.iter().map(said).collect::<Vec<_>>());
+            let all = |it: &Joint| (it.verdict, it.each.iter().map(said).collect::<Vec<_>>());
             assert_eq!(all(&far), all(&near), "case {case}: {requests:?}");
             let tried = near.each.iter().flat_map(Admission::each);
             let mut tried = tried.filter(|it| it.is_shadow && !it.decision.verdict.passes());

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use tidegate_core::{Decision, Policy, Quota, Span, Verdict};
-use tidegate_gate::{Admission, By, Gate, PlainCharge, PlainLimit, Request, Sample, Together};
+use tidegate_gate::{AdhocCharge, AdhocLimit, Admission, By, Gate, Joint, Request, Sample};
 use tidegate_gate::{Reason, WithoutStore};
 use tidegate_redis::{Fleet, RedisStore, Settings};
 use tidegate_sim::rng::Rng;
@@ -19,9 +19,9 @@ fn said(admission: &Admission) -> (Verdict, Reason, Vec<Decision>) {
     (admission.verdict(), admission.reason(), each.collect())
 }
 
-async fn together(gate: &Gate, requests: &[Sample]) -> Together {
+async fn together(gate: &Gate, requests: &[Sample]) -> Joint {
     let requests: Vec<&dyn Request> = requests.iter().map(|it| it as &dyn Request).collect();
-    gate.admit_together(&requests).await
+    gate.admit_jointly(&requests).await
 }
 
 async fn room(gate: &Gate, request: &Sample) -> Vec<u32> {
@@ -67,7 +67,7 @@ async fn redis_says_of_several_at_once_what_memory_says() {
             assert_eq!(said(&looked), said(&look.ready().unwrap()), "seed {seed}, step {step}");
             let mut far = together(&there, requests).await;
             let mut near = together(&here, requests).await;
-            let all = |it: &Together| (it.verdict, it.each.iter().map(said).collect::<Vec<_>>());
+            let all = |it: &Joint| (it.verdict, it.each.iter().map(said).collect::<Vec<_>>());
             assert_eq!(all(&far), all(&near), "seed {seed}, step {step}: {requests:?}");
             if near.verdict.passes() {
                 passed += 1;
@@ -105,8 +105,8 @@ fn per_day(cells: u32) -> Policy {
     Policy::token_bucket(Quota::per_day(cells)).unwrap()
 }
 
-async fn left_of(gate: &Gate, limit: &PlainLimit, key: &[&[u8]]) -> u32 {
-    gate.peek_plain(&[PlainCharge { limit, key, cost: 0 }]).await.each[0].remaining
+async fn left_of(gate: &Gate, limit: &AdhocLimit, key: &[&[u8]]) -> u32 {
+    gate.peek_adhoc(&[AdhocCharge { limit, key, cost: 0 }]).await.each[0].remaining
 }
 
 #[tokio::test]
@@ -115,32 +115,32 @@ async fn plain_limits_are_the_fleets() {
     let (server, gate, clock) = still(policy).await;
     let other = node(&server, &clock, policy).await;
     let of =
-        |gate: &Gate, cells: u32| gate.plain("same", per_day(cells), WithoutStore::Open).unwrap();
+        |gate: &Gate, cells: u32| gate.adhoc("same", per_day(cells), WithoutStore::Open).unwrap();
     let (one, two) = (of(&gate, 9), of(&other, 9));
-    let tight = gate.plain("tight", per_day(1), WithoutStore::Closed).unwrap();
+    let tight = gate.adhoc("tight", per_day(1), WithoutStore::Closed).unwrap();
     let key: &[&[u8]] = &[b"ada", b"\xff/7"];
     let charges = [
-        PlainCharge { limit: &one, key, cost: 2 },
-        PlainCharge { limit: &tight, key, cost: 1 },
-        PlainCharge { limit: &one, key, cost: 4 },
+        AdhocCharge { limit: &one, key, cost: 2 },
+        AdhocCharge { limit: &tight, key, cost: 1 },
+        AdhocCharge { limit: &one, key, cost: 4 },
     ];
-    let decided = gate.decide_plain(&charges).await;
+    let decided = gate.decide_adhoc(&charges).await;
     assert_eq!((decided.verdict, decided.by), (Verdict::Allow, By::Store));
     let lefts: Vec<u32> = decided.each.iter().map(|it| it.remaining).collect();
     assert_eq!(lefts, [5, 0, 5]);
-    assert!(!gate.decide_plain(&charges).await.verdict.passes());
+    assert!(!gate.decide_adhoc(&charges).await.verdict.passes());
     assert_eq!(left_of(&other, &two, key).await, 5, "all or nothing, on every node");
     assert_eq!(left(&gate.peek(&Sample::new("GET /")).await), [5], "no rule of the policy");
     assert_eq!(left_of(&gate, &of(&gate, 19), key).await, 15, "what was consumed is kept");
-    assert_eq!(gate.reset_plain(&one, key).await.unwrap(), ["same"]);
+    assert_eq!(gate.reset_adhoc(&one, key).await.unwrap(), ["same"]);
     assert_eq!(left_of(&gate, &one, key).await, 19);
-    assert!(gate.decide_plain_batch(&charges, |_| ()).is_none());
+    assert!(gate.decide_adhoc_batch(&charges, |_| ()).is_none());
 }
 
 #[tokio::test]
 async fn different_parts_have_different_names_in_redis() {
     let (server, gate, _clock) = still("rules: [{ name: r, limit: 5/day }]").await;
-    let limit = gate.plain("p", per_day(5), WithoutStore::Open).unwrap();
+    let limit = gate.adhoc("p", per_day(5), WithoutStore::Open).unwrap();
     let keys: [&[&[u8]]; 13] = [
         &[],
         &[b""],
@@ -157,7 +157,7 @@ async fn different_parts_have_different_names_in_redis() {
         &[b"sha1", b"85e53271e14006f0265921d02d4d736cdc580b0b"],
     ];
     for key in keys {
-        let decided = gate.decide_plain(&[PlainCharge { limit: &limit, key, cost: 1 }]).await;
+        let decided = gate.decide_adhoc(&[AdhocCharge { limit: &limit, key, cost: 1 }]).await;
         assert_eq!(decided.each[0].remaining, 4, "{key:?}");
     }
     let names = server.must(&["KEYS", "*"]).unwrap();
@@ -171,14 +171,14 @@ async fn without_redis_a_plain_limit_does_what_was_said() {
     let store = builder.deadline(Duration::from_millis(20)).connect().await.unwrap();
     let builder = Gate::builder().rules(rules("rules: [{ name: r, limit: 5/day }]"));
     let gate = builder.store(Fleet::new(store)).clock(clock).open().unwrap();
-    let plain = |name: &str, without| gate.plain(name, per_day(4), without).unwrap();
+    let plain = |name: &str, without| gate.adhoc(name, per_day(4), without).unwrap();
     let (open, closed) = (plain("o", WithoutStore::Open), plain("c", WithoutStore::Closed));
     let local = plain("l", WithoutStore::Local { nodes: 2 });
     server.pause();
     for (limit, by, passes) in
         [(&open, By::Open, true), (&closed, By::Closed, false), (&local, By::Local, true)]
     {
-        let decided = gate.decide_plain(&[PlainCharge { limit, key: &[b"k"], cost: 1 }]).await;
+        let decided = gate.decide_adhoc(&[AdhocCharge { limit, key: &[b"k"], cost: 1 }]).await;
         assert_eq!((decided.by, decided.verdict.passes()), (by, passes));
     }
     let whole = together(&gate, &[Sample::new("GET /"), Sample::new("GET /")]).await;

@@ -7,7 +7,7 @@ use std::fs;
 use std::sync::Arc;
 
 use tidegate_core::{Policy, Quota};
-use tidegate_gate::{Gate, GateBuilder, KeySecret, PlainCharge, Sample, WithoutStore};
+use tidegate_gate::{AdhocCharge, Gate, GateBuilder, KeySecret, Sample, WithoutStore};
 use tidegate_redis::Fleet;
 use tidegate_store::{Clock, ManualClock};
 use tidegate_testbed::{Reply, Server};
@@ -60,10 +60,10 @@ async fn with_a_secret_redis_knows_nobody_by_name() {
     assert_eq!(passed(&one, &request(), 3).await, 3);
     assert_eq!(passed(&same, &request(), 9).await, 2, "nodes with one secret count together");
     let limit = Policy::token_bucket(Quota::per_hour(5)).unwrap();
-    let limit = one.plain("login", limit, WithoutStore::Closed).unwrap();
+    let limit = one.adhoc("login", limit, WithoutStore::Closed).unwrap();
     let key: &[&[u8]] = &[b"grace-hopper", b"192.0.2.77"];
-    let charge = PlainCharge { limit: &limit, key, cost: 1 };
-    assert!(one.decide_plain(&[charge]).await.verdict.passes());
+    let charge = AdhocCharge { limit: &limit, key, cost: 1 };
+    assert!(one.decide_adhoc(&[charge]).await.verdict.passes());
     let seen = names(&server);
     assert_eq!(seen.len(), 4, "{seen:?}");
     for name in &seen {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Span;
-use tidegate_gate::adapt::Share;
+use tidegate_gate::adapt::Fraction;
 use tidegate_gate::{Gate, OpenError};
 use tidegate_redis::{Fleet, RedisStore, Settings};
 use tidegate_store::{Clock, ManualClock};
@@ -90,9 +90,9 @@ async fn one_applications_load_does_not_slow_another() {
     let store = store(&server, &clock).await;
     let (shop, blog) = (store.for_policy(Some("shop")), store.for_policy(Some("blog")));
     let lease = Span::from_secs(60);
-    let half = Share::from_percent(50);
+    let half = Fraction::from_percent(50);
     assert_eq!(shop.share_factor(1, Some(half), lease).await.unwrap(), half);
     assert_eq!(shop.share_factor(2, None, lease).await.unwrap(), half);
-    assert_eq!(blog.share_factor(3, None, lease).await.unwrap(), Share::WHOLE);
+    assert_eq!(blog.share_factor(3, None, lease).await.unwrap(), Fraction::WHOLE);
     assert_eq!(names(&server), ["tg:shop:{%%}factor"]);
 }

@@ -1,7 +1,5 @@
 //! Another policy while keys are live: what was consumed is kept, nothing is dropped.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tidegate_core::{Policy, Quota, Span};

@@ -213,7 +213,7 @@ fn what_costs_nothing_only_looks_and_peeking_does_not_wait() {
     assert_eq!(now(&gate, &by("ada").with_cost(0)).share(), None);
     assert!(gate.peek(&by("ada")).ready().is_ok_and(|it| it.verdict().passes()));
     let request = by("ada");
-    let together = gate.admit_together(&[&request]).ready().unwrap();
+    let together = gate.admit_jointly(&[&request]).ready().unwrap();
     assert_eq!((together.verdict, together.each[0].has_place()), (Verdict::Allow, false));
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tidegate_core::{Policy, Quota, Span, Tick};
 use tidegate_gate::{
-    Gate, OpenError, PlainCharge, PlainLimit, Sample, SnapshotProblem, WithoutStore,
+    AdhocCharge, AdhocLimit, Gate, OpenError, Sample, SnapshotProblem, WithoutStore,
 };
 use tidegate_store::MemoryStore;
 
@@ -332,10 +332,10 @@ fn plain_limits_outlive_a_restart() {
     let (folder, (mut gate, clock)) = (Folder::new(), gate(SAME_NAME));
     let policy = |cells| Policy::token_bucket(Quota::per_hour(cells)).unwrap();
     let plain =
-        |gate: &Gate, cells| gate.plain("login", policy(cells), WithoutStore::Open).unwrap();
-    let left = |gate: &Gate, limit: &PlainLimit, cost| {
-        let charge = PlainCharge { limit, key: &[b"ada"], cost };
-        gate.decide_plain(&[charge]).ready().unwrap().decision().remaining
+        |gate: &Gate, cells| gate.adhoc("login", policy(cells), WithoutStore::Open).unwrap();
+    let left = |gate: &Gate, limit: &AdhocLimit, cost| {
+        let charge = AdhocCharge { limit, key: &[b"ada"], cost };
+        gate.decide_adhoc(&[charge]).ready().unwrap().decision().remaining
     };
     assert_eq!(left(&gate, &plain(&gate, 5), 3), 2);
     for _ in 0..3 {

@@ -155,7 +155,9 @@ impl Store for ThirdStore {
                 for (name, before, policy) in turns {
                     let had = kept.limits.get(&before).cloned();
                     let (old, mut states) = had.unwrap_or((policy, HashMap::new()));
-                    states.values_mut().for_each(|state| policy.carry(&old, state, now));
+                    for state in states.values_mut() {
+                        policy.carry(&old, state, now);
+                    }
                     kept.limits.insert(name, (policy, states));
                 }
             });

@@ -4,8 +4,8 @@ use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Debited, Receipt, Tick};
 
 use super::Run;
+use crate::found::{Found, Told};
 use crate::plan::Does;
-use crate::told::{Found, Told};
 use crate::wire::{Item, Items, Reply};
 
 /// What became of one run.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tidegate_core::{Kind, Tick};
 use tidegate_store::{By, Clock, OtherCharge, Standing, StoreFailure, TextKey};
 
-use super::ledger::{Account, Ledger, Opening, Placed};
 use super::permits::Permits;
+use super::settlement::{Account, Opening, Placed, Settlement};
 use super::{Fleet, FleetReceipts, SharedCharge, SharedRule};
 
 /// What a limit charged in Redis.
@@ -21,7 +21,7 @@ pub(super) struct FleetCharged {
     /// Its place among the limits that were asked together.
     place: usize,
     /// Where the receipts are once it was settled.
-    ledger: Option<Arc<Ledger>>,
+    settlement: Option<Arc<Settlement>>,
     /// Where permits are once they were renewed: then `receipts` is empty.
     permits: Option<Arc<Permits>>,
 }
@@ -34,8 +34,8 @@ impl FleetCharged {
         by: By,
     ) -> FleetCharged {
         let (fleet, rule, key) = (fleet.clone(), charge.rule.clone(), *charge.key);
-        let (cells, ledger, permits) = (charge.cost, None, None);
-        FleetCharged { fleet, rule, key, cells, by, receipts, place, ledger, permits }
+        let (cells, settlement, permits) = (charge.cost, None, None);
+        FleetCharged { fleet, rule, key, cells, by, receipts, place, settlement, permits }
     }
 
     /// Whether it is a permit, which comes back.
@@ -49,7 +49,7 @@ impl FleetCharged {
         cells: u32,
         clock: &Arc<dyn Clock>,
     ) -> impl Future<Output = Standing> + Send + 'static {
-        // Renewed permits are no longer where a ledger would look for them.
+        // Renewed permits are no longer where a settlement would look for them.
         let releasing = if self.permits.is_some() { self.release() } else { None };
         // What is wanted is known from now on, whenever it is done.
         let settling = releasing.is_none().then(|| self.open(clock).settle(cells));
@@ -64,16 +64,16 @@ impl FleetCharged {
         }
     }
 
-    /// The ledger of what was charged; it is opened if there is none.
-    pub(super) fn open(&mut self, clock: &Arc<dyn Clock>) -> Arc<Ledger> {
-        let ledger = self.ledger.get_or_insert_with(|| {
+    /// The settlement of what was charged; it is opened if there is none.
+    pub(super) fn open(&mut self, clock: &Arc<dyn Clock>) -> Arc<Settlement> {
+        let settlement = self.settlement.get_or_insert_with(|| {
             let (fleet, rule, key) = (self.fleet.clone(), self.rule.clone(), self.key);
             let receipts = std::mem::take(&mut self.receipts);
             let charged = Placed { receipts, place: self.place };
             let opening = Opening { cells: self.cells, by: self.by, clock: Arc::clone(clock) };
-            Arc::new(Ledger::new(Account { fleet, rule, key }, charged, opening))
+            Arc::new(Settlement::new(Account { fleet, rule, key }, charged, opening))
         });
-        Arc::clone(ledger)
+        Arc::clone(settlement)
     }
 
     /// Renews permits, if there are any; whether they are still held.
@@ -117,7 +117,7 @@ impl FleetCharged {
 
 impl OtherCharge for FleetCharged {
     fn standing(&self) -> Option<Standing> {
-        self.ledger.as_ref().map(|ledger| ledger.standing())
+        self.settlement.as_ref().map(|settlement| settlement.standing())
     }
 
     fn stand(&mut self) {

@@ -6,7 +6,6 @@ mod counts;
 mod decided;
 mod finish;
 mod judge;
-mod ledger;
 mod owed;
 mod permits;
 mod put;
@@ -15,6 +14,7 @@ mod repay;
 mod returns;
 mod rule;
 mod seam;
+mod settlement;
 mod stats;
 mod without;
 

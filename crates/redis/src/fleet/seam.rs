@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate_core::adapt::Share;
+use tidegate_core::adapt::Fraction;
 use tidegate_core::{Decision, Policy, Span, Tick};
 use tidegate_store::{
     Charged, Clock, FollowsNodes, Health, HearsFactor, Judgment, KeyForm, Later, LimitCharge,
@@ -16,7 +16,7 @@ use tidegate_store::{
 use super::charged::FleetCharged;
 use super::finish::finished;
 use super::put::WantedRule;
-use super::{Fleet, FleetDecided, SharedCharge, SharedRule, ledger};
+use super::{Fleet, FleetDecided, SharedCharge, SharedRule, settlement};
 
 /// The most quotas that are looked for of keys which have them no more.
 const OTHERS_MAX: usize = 64;
@@ -128,15 +128,15 @@ impl Store for Fleet {
         charged: &mut [(Place<'_>, &mut Charged)],
         clock: &Arc<dyn Clock>,
     ) -> Later<()> {
-        let (mut ledgers, mut permits) = (Vec::new(), Vec::new());
+        let (mut settlements, mut permits) = (Vec::new(), Vec::new());
         for charged in charged.iter_mut().filter_map(|(_, charged)| charged_there(charged)) {
             if charged.lends() {
                 permits.push(finished(self.runtime(), charged.settle(0, clock)));
             } else {
-                ledgers.push(charged.open(clock));
+                settlements.push(charged.open(clock));
             }
         }
-        let others = ledger::give_up(ledgers);
+        let others = settlement::give_up(settlements);
         finished(self.runtime(), async move {
             // At the same time: permits do not wait for a slot.
             let permits = async move { drop(all(permits).await) };
@@ -221,7 +221,7 @@ impl Store for Fleet {
         self.take_census(every, follower);
     }
 
-    fn share_factor(&self, node: u64, own: Option<Share>, lease: Span, heard: HearsFactor) {
+    fn share_factor(&self, node: u64, own: Option<Fraction>, lease: Span, heard: HearsFactor) {
         let store = self.store().clone();
         drop(self.runtime().spawn(async move {
             let said = store.share_factor(node, own, lease).await;

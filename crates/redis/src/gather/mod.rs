@@ -5,9 +5,9 @@
 //! Nothing waits on purpose, and under load calls grow by themselves. One count decides all alike.
 
 mod eager;
-mod lane;
-mod party;
-mod trip;
+mod group;
+mod round_trip;
+mod shard_queue;
 mod wanted;
 
 use std::future::poll_fn;
@@ -22,18 +22,18 @@ use tidegate_core::{Kind, Span, Tick, Verdict};
 use tidegate_store::{Clock, SystemClock};
 use tokio::runtime::Handle;
 
-use self::lane::{Entry, Lane, Start, Taken, Went};
-use self::party::Outbox;
-use self::trip::Trip;
+use self::group::Outbox;
+use self::round_trip::RoundTrip;
+use self::shard_queue::{Entry, ShardQueue, Start, Taken, Went};
 use self::wanted::{Wanted, answer_within};
 use crate::call::{Debits, Elsewhere, Renewed, Request};
 use crate::failure::StoreError;
+use crate::found::Answers;
 use crate::plan::Does;
 use crate::refusals::Refusals;
 use crate::rule::FleetRule;
 use crate::store::FleetCharge;
 use crate::tally::Tally;
-use crate::told::Answers;
 use crate::wire::{self, CallError, LANES_MAX, ScriptCall, Wire};
 
 /// What became of a request.
@@ -64,7 +64,7 @@ pub(crate) type Answer = Result<Reply, StoreError>;
 pub(crate) struct Gather {
     wire: Wire,
     /// Filled as they are needed, and never emptied: found without a lock.
-    lanes: Box<[OnceLock<Arc<Lane>>]>,
+    lanes: Box<[OnceLock<Arc<ShardQueue>>]>,
     clock: SystemClock,
     /// A clock that scripts are told instead of asking their server's; for tests.
     judged_by: Option<Arc<dyn Clock>>,
@@ -188,7 +188,7 @@ impl Gather {
         if !lends(&request) && lane.enter_alone(deadline, || self.clock.now())? {
             let turn = Turn::alone(Arc::clone(self), Arc::clone(lane));
             // Large: those who wait need not carry it along.
-            return Box::pin(trip::alone(self, &turn.lane, &request, deadline)).await;
+            return Box::pin(round_trip::alone(self, &turn.lane, &request, deadline)).await;
         }
         self.queue(lane, request, deadline)?.await
     }
@@ -223,7 +223,7 @@ impl Gather {
     /// Puts a request into the queue of its server, and sees to it that somebody takes it.
     fn queue(
         self: &Arc<Self>,
-        lane: &Arc<Lane>,
+        lane: &Arc<ShardQueue>,
         request: Request,
         deadline: Tick,
     ) -> Result<impl Future<Output = Answer> + use<>, StoreError> {
@@ -237,7 +237,7 @@ impl Gather {
     /// meanwhile.
     fn wanted(
         self: &Arc<Self>,
-        lane: &Arc<Lane>,
+        lane: &Arc<ShardQueue>,
         entry: Entry,
         deadline: Tick,
     ) -> impl Future<Output = Answer> + use<> {
@@ -266,7 +266,7 @@ impl Gather {
     }
 
     /// Starts somebody who takes what waits, if that is needed.
-    fn start(self: &Arc<Self>, lane: &Arc<Lane>, start: Start) {
+    fn start(self: &Arc<Self>, lane: &Arc<ShardQueue>, start: Start) {
         if start == Start::NotNeeded {
             return;
         }
@@ -278,9 +278,9 @@ impl Gather {
         }
     }
 
-    fn lane(&self, number: usize) -> &Arc<Lane> {
+    fn lane(&self, number: usize) -> &Arc<ShardQueue> {
         // The wire has no more lanes than there are here.
-        self.lanes[number].get_or_init(|| Arc::new(Lane::new(number)))
+        self.lanes[number].get_or_init(|| Arc::new(ShardQueue::new(number)))
     }
 
     /// Learns by how much the server's clock is ahead of ours.
@@ -290,7 +290,7 @@ impl Gather {
     }
 
     /// Tells the breaker of a server how a call went; who fails too often is connected to anew.
-    fn note(&self, lane: &Lane, failed: bool, sent: Tick) {
+    fn note(&self, lane: &ShardQueue, failed: bool, sent: Tick) {
         let went = if failed { Went::Badly { sent, now: self.clock.now() } } else { Went::Well };
         if lane.note(went, self.hasher.hash_one(sent)) {
             self.wire.reconnect(lane.number());
@@ -325,7 +325,7 @@ fn lends(request: &Request) -> bool {
 /// A turn at a server. Whatever becomes of it, those who wait are taken over by another.
 struct Turn {
     gather: Arc<Gather>,
-    lane: Arc<Lane>,
+    lane: Arc<ShardQueue>,
     /// How many requests are under way in this turn.
     away: usize,
     /// Whether it ever ran. One that did not will not do so in the hands of another.
@@ -335,12 +335,12 @@ struct Turn {
 }
 
 impl Turn {
-    fn new(gather: Arc<Gather>, lane: Arc<Lane>) -> Turn {
+    fn new(gather: Arc<Gather>, lane: Arc<ShardQueue>) -> Turn {
         Turn { gather, lane, away: 0, has_begun: false, is_alone: false }
     }
 
     /// That of a caller who sends its request itself.
-    fn alone(gather: Arc<Gather>, lane: Arc<Lane>) -> Turn {
+    fn alone(gather: Arc<Gather>, lane: Arc<ShardQueue>) -> Turn {
         Turn { gather, lane, away: 1, has_begun: true, is_alone: true }
     }
 }
@@ -376,14 +376,14 @@ async fn behind_others() {
 async fn fly(mut turn: Turn) {
     turn.has_begun = true;
     let (gather, lane) = (Arc::clone(&turn.gather), Arc::clone(&turn.lane));
-    let mut trip = Trip::begin(&gather, &lane).await;
+    let mut trip = RoundTrip::begin(&gather, &lane).await;
     let mut outbox = Outbox::default();
     loop {
         // Everybody who is ready to ask does so first, and travels along.
         behind_others().await;
         let Taken { portions, start } =
             lane.take_waiting(turn.away, gather.clock.now(), &mut outbox);
-        turn.away = lane::count(&portions);
+        turn.away = shard_queue::count(&portions);
         gather.start(&lane, start);
         // Whoever is late has waited for long enough, and not for what travels now.
         outbox.wake();

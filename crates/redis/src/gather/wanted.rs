@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use super::party::Waiter;
+use super::group::Waiter;
 use super::{Answer, Gather};
 use crate::failure::StoreError;
 

@@ -11,9 +11,9 @@ use tidegate_core::{Span, Tick, Verdict};
 use super::{Judged, RedisStore};
 use crate::call::{Limit, Request};
 use crate::failure::StoreError;
+use crate::found::{Answers, One};
 use crate::gather::Decided;
 use crate::plan::{Does, charges_refusals};
-use crate::told::{Answers, One};
 use crate::wire::slot_of;
 
 /// Nobody waits for what is given back.

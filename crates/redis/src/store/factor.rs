@@ -1,7 +1,7 @@
 //! What is left of limits that follow the load, as the nodes of a fleet tell each other.
 
 use tidegate_core::Span;
-use tidegate_core::adapt::Share;
+use tidegate_core::adapt::Fraction;
 
 use super::RedisStore;
 use crate::failure::StoreError;
@@ -20,9 +20,9 @@ impl RedisStore {
     pub async fn share_factor(
         &self,
         node: u64,
-        own: Option<Share>,
+        own: Option<Fraction>,
         lease: Span,
-    ) -> Result<Share, StoreError> {
+    ) -> Result<Fraction, StoreError> {
         // No tenant is called that: in a text the mark is followed by two digits.
         let name = format!("{}{{%%}}factor", self.prefix());
         let slot = if self.gather.wire().is_cluster() { slot_of(name.as_bytes()) } else { 0 };
@@ -40,7 +40,7 @@ impl RedisStore {
         let reply = reply.map_err(|error| StoreError::from(&error))?;
         let damaged = || StoreError::Damaged("a factor".into());
         match reply.items().next() {
-            Some(Item::Bytes(b"")) => Ok(Share::WHOLE),
+            Some(Item::Bytes(b"")) => Ok(Fraction::WHOLE),
             Some(Item::Bytes(text)) => read(text).ok_or_else(damaged),
             _ => Err(damaged()),
         }
@@ -48,7 +48,7 @@ impl RedisStore {
 }
 
 /// A factor between nothing and the whole.
-fn read(text: &[u8]) -> Option<Share> {
+fn read(text: &[u8]) -> Option<Fraction> {
     let millionths: u32 = str::from_utf8(text).ok()?.parse().ok()?;
-    Some(Share::from_millionths(millionths).min(Share::WHOLE))
+    Some(Fraction::from_millionths(millionths).min(Fraction::WHOLE))
 }

@@ -2,8 +2,8 @@
 
 use tidegate_core::{Decision, Receipt, Verdict};
 
+use crate::found::{Answers, One};
 use crate::gather::Decided;
-use crate::told::{Answers, One};
 
 /// What all limits said of one request.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::bench_server::Bench;
 use crate::call::{Limit, Outcome, Request, Run};
 use crate::plan::Does;
 use crate::rule::{FleetRule, Place};
-use crate::{told, value};
+use crate::{found, value};
 use tidegate_store::TextKey as FleetKey;
 
 /// Steps by algorithm, on the first server; others take fewer.
@@ -225,7 +225,7 @@ impl Trace {
         match step.request.does {
             Does::Reset => self.state = policy.fresh(),
             Does::Peek => {
-                let (_, answers) = told::peek(&mut found, now);
+                let (_, answers) = found::peek(&mut found, now);
                 let expected = policy.peek(&mut self.state.clone(), now, cost);
                 assert_eq!(answers[0].decision, expected, "{}", at());
                 let overdrawn = policy.overdrawn(&mut self.state.clone(), now);
@@ -243,7 +243,7 @@ impl Trace {
             Does::Decide => {
                 let mut model = self.state.clone();
                 for index in 0..step.count {
-                    let (_, mut answers) = told::decide(&mut found, now);
+                    let (_, mut answers) = found::decide(&mut found, now);
                     let one = answers.pop().unwrap();
                     let (expected, receipt) = policy.decide_with_receipt(&mut model, now, cost);
                     assert_eq!(one.decision, expected, "{}, {index} of {}", at(), step.count);

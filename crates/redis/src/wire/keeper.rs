@@ -9,8 +9,8 @@ use tokio::time::{sleep, timeout};
 use super::backoff::{Backoff, up_to};
 use super::dial::{Dialer, Peer, within};
 use super::info::{Info, Wanted};
-use super::lane::Lane;
 use super::link::{Link, Task};
+use super::node::Node;
 use super::sentinel::Sentinels;
 use crate::error::ConnectError;
 use crate::settings::Address;
@@ -25,7 +25,7 @@ pub(super) struct Way {
 
 impl Way {
     /// One try to connect the lane: find the server, open, ask what it is, take it into use.
-    pub(super) async fn connect(&self, lane: &Arc<Lane>) -> Result<(), ConnectError> {
+    pub(super) async fn connect(&self, lane: &Arc<Node>) -> Result<(), ConnectError> {
         let address = match &self.sentinels {
             Some(sentinels) => sentinels.primary(&self.dialer).await?,
             None => lane.address(),
@@ -33,7 +33,7 @@ impl Way {
         self.connect_to(lane, address).await
     }
 
-    async fn connect_to(&self, lane: &Arc<Lane>, address: Address) -> Result<(), ConnectError> {
+    async fn connect_to(&self, lane: &Arc<Node>, address: Address) -> Result<(), ConnectError> {
         let (link, info) =
             within(self.dialer.timeout(), &address, self.reach(lane, &address)).await?;
         lane.arrive(address, &link, info);
@@ -42,7 +42,7 @@ impl Way {
 
     async fn reach(
         &self,
-        lane: &Arc<Lane>,
+        lane: &Arc<Node>,
         address: &Address,
     ) -> Result<(Link, Info), ConnectError> {
         let (pipe, drive) = self.dialer.open(address, Peer::Server).await?;
@@ -54,7 +54,7 @@ impl Way {
 
     /// Moves to another primary if the sentinels know one. A primary that stands still does not
     /// close its connections, so nothing else would tell.
-    async fn follow(&self, lane: &Arc<Lane>) {
+    async fn follow(&self, lane: &Arc<Node>) {
         let Some(sentinels) = &self.sentinels else { return };
         let Ok(address) = sentinels.primary(&self.dialer).await else { return };
         if address != lane.address() {
@@ -68,7 +68,7 @@ impl Way {
 }
 
 /// Keeps `lane` connected from now on.
-pub(super) fn keep(lane: &Arc<Lane>, way: &Arc<Way>) {
+pub(super) fn keep(lane: &Arc<Node>, way: &Arc<Way>) {
     let work = keep_on(Arc::downgrade(lane), Arc::clone(way));
     lane.set_keeper(Task::start(work));
 }
@@ -76,7 +76,7 @@ pub(super) fn keep(lane: &Arc<Lane>, way: &Arc<Way>) {
 /// How often the sentinels are asked, at most.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
 
-async fn keep_on(lane: Weak<Lane>, way: Arc<Way>) {
+async fn keep_on(lane: Weak<Node>, way: Arc<Way>) {
     let clock = SystemClock::new();
     let mut backoff = Backoff::default();
     backoff.connected(clock.now());

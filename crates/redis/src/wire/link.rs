@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use super::lane::Lane;
+use super::node::Node;
 use super::pipe::{Drive, Pipe};
 use super::refusal::Refusal;
 
@@ -30,7 +30,7 @@ pub(super) struct Task(tokio::task::JoinHandle<()>);
 
 impl Link {
     /// Starts the work behind a new connection of `lane`, and tells the lane when it ends.
-    pub(super) fn start(lane: &Arc<Lane>, pipe: Pipe, drive: Drive) -> Link {
+    pub(super) fn start(lane: &Arc<Node>, pipe: Pipe, drive: Drive) -> Link {
         let id = lane.next_id();
         let has_ended = Arc::new(AtomicBool::new(false));
         let work = watch(Arc::downgrade(lane), id, drive, Arc::clone(&has_ended));
@@ -62,7 +62,7 @@ impl Drop for Task {
     }
 }
 
-async fn watch(lane: Weak<Lane>, id: u64, drive: Drive, has_ended: Arc<AtomicBool>) {
+async fn watch(lane: Weak<Node>, id: u64, drive: Drive, has_ended: Arc<AtomicBool>) {
     drive.await;
     // First this, then that: a lane that takes the link into use in between looks here.
     has_ended.store(true, Ordering::Release);

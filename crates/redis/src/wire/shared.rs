@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{Notify, watch};
 
 use super::keeper::{Way, keep};
-use super::lane::Lane;
 use super::link::Link;
+use super::node::Node;
 use super::refusal::{Lost, Refusal};
 use super::run::Runs;
 use super::slots::Slots;
@@ -20,7 +20,7 @@ pub(crate) const LANES_MAX: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Shared {
     /// Filled from the front and never emptied, so that a number stays good without a lock.
-    lanes: Box<[OnceLock<Arc<Lane>>]>,
+    lanes: Box<[OnceLock<Arc<Node>>]>,
     numbers: Mutex<HashMap<Address, usize>>,
     pub(super) slots: Option<Slots>,
     /// Counts the changes of the slot map.
@@ -45,19 +45,19 @@ impl Shared {
         }
     }
 
-    pub(super) fn lane(&self, number: usize) -> &Arc<Lane> {
+    pub(super) fn lane(&self, number: usize) -> &Arc<Node> {
         let lane = self.lanes.get(number).and_then(OnceLock::get);
         // Numbers are only handed out for lanes that are there.
         lane.expect("a lane's number comes from `lane_of`")
     }
 
-    pub(super) fn lanes(&self) -> impl Iterator<Item = &Arc<Lane>> {
+    pub(super) fn lanes(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.lanes.iter().map_while(OnceLock::get)
     }
 
     /// Puts the first lane into place, without a keeper: its first connection is being made.
-    pub(super) fn first_lane(&self, address: Address) -> &Arc<Lane> {
-        self.lanes[0].get_or_init(|| Arc::new(Lane::new(address, None, self.runs.clone())))
+    pub(super) fn first_lane(&self, address: Address) -> &Arc<Node> {
+        self.lanes[0].get_or_init(|| Arc::new(Node::new(address, None, self.runs.clone())))
     }
 
     pub(super) fn lane_of(&self, slot: u16) -> usize {
@@ -78,7 +78,7 @@ impl Shared {
         let free = self.lanes.iter().position(|lane| lane.get().is_none());
         let number = if let Some(free) = free {
             let alarm = Some(Arc::clone(&self.stale));
-            let lane = Arc::new(Lane::new(address.clone(), alarm, self.runs.clone()));
+            let lane = Arc::new(Node::new(address.clone(), alarm, self.runs.clone()));
             keep(&lane, &self.way);
             self.lanes[free].get_or_init(|| lane);
             free

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::WithoutStore;
 use tidegate_core::{Policy, Tick};
-use tidegate_gate::{Gate, PlainLimit, StoreFailure};
+use tidegate_gate::{AdhocLimit, Gate, StoreFailure};
 
 use super::ration::{NoRoom, Ration};
 use crate::caller::Caller;
@@ -22,7 +22,7 @@ pub(crate) struct NamedLimits(Mutex<Shelf>);
 /// One of them.
 #[derive(Debug)]
 pub(crate) struct NamedLimit {
-    pub(crate) limit: PlainLimit,
+    pub(crate) limit: AdhocLimit,
     /// Whether anything was ever charged under it.
     is_charged: AtomicBool,
 }
@@ -74,7 +74,7 @@ impl NamedLimits {
             return Ok(Arc::clone(&entry.limit));
         }
         kept.ration.room(caller).map_err(NoLimit::NoRoom)?;
-        let limit = gate.plain(name, policy, without).map_err(NoLimit::Failed)?;
+        let limit = gate.adhoc(name, policy, without).map_err(NoLimit::Failed)?;
         let limit = Arc::new(NamedLimit { limit, is_charged: AtomicBool::new(false) });
         let entry = Entry { limit: Arc::clone(&limit), caller, idle_since: None };
         kept.limits.insert(name.into(), entry);
@@ -90,7 +90,7 @@ impl NamedLimits {
             let stays = !entry.is_over(now);
             if !stays {
                 ration.give_back(entry.caller);
-                gate.forget_plain(&entry.limit.limit);
+                gate.forget_adhoc(&entry.limit.limit);
             }
             stays
         });

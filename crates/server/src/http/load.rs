@@ -4,7 +4,7 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::json;
 use tidegate_core::Span;
-use tidegate_core::adapt::Share;
+use tidegate_core::adapt::Fraction;
 use tidegate_gate::{Load, LoadReading};
 
 use super::body;
@@ -58,16 +58,16 @@ pub(super) fn look(desk: &Desk) -> Reply {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in range")]
-fn share(load: f64) -> Result<Share, Problem> {
+fn share(load: f64) -> Result<Fraction, Problem> {
     if !(0.0..=LOAD_MAX).contains(&load) {
         let wrong = format!("`load` is between 0 and {LOAD_MAX}: 1 is as much as a service wants");
         return Err(Problem::bad(wrong));
     }
-    Ok(Share::from_millionths((load * 1e6).round() as u32))
+    Ok(Fraction::from_millionths((load * 1e6).round() as u32))
 }
 
 fn told(reading: &LoadReading) -> Reply {
-    let number = |share: Share| f64::from(share.get()) / 1e6;
+    let number = |share: Fraction| f64::from(share.get()) / 1e6;
     let controller = &reading.controller;
     reply::json(&json!({
         "factor": number(reading.factor),

@@ -1,7 +1,7 @@
 //! Commands that name their limit, collected to be decided together.
 
 use smallvec::SmallVec;
-use tidegate_gate::{By, Gate, PlainCharge};
+use tidegate_gate::{AdhocCharge, By, Gate};
 use tidegate_store::MemoryStore;
 
 use super::reply::{Protocol, Reply};
@@ -54,13 +54,13 @@ impl<'a> Batch<'a> {
         if self.asked.is_empty() {
             return;
         }
-        let charges: SmallVec<[PlainCharge<'_>; LEN]> = self
+        let charges: SmallVec<[AdhocCharge<'_>; LEN]> = self
             .asked
             .iter()
-            .map(|it| PlainCharge { limit: known.limit(it.limit), key: &it.key, cost: it.quantity })
+            .map(|it| AdhocCharge { limit: known.limit(it.limit), key: &it.key, cost: it.quantity })
             .collect();
         let mut asked = self.asked.iter();
-        let decided = gate.decide_plain_batch(&charges, |decision| {
+        let decided = gate.decide_adhoc_batch(&charges, |decision| {
             if let Some(it) = asked.next() {
                 let dialect = known.dialect(it.limit);
                 if it.quantity != 0 && decision.verdict.passes() {
@@ -76,7 +76,7 @@ impl<'a> Batch<'a> {
         if decided.is_none() {
             for (charge, asked) in charges.iter().zip(&self.asked) {
                 known.charges(asked.limit);
-                let pending = gate.decide_plain(std::slice::from_ref(charge));
+                let pending = gate.decide_adhoc(std::slice::from_ref(charge));
                 let told = notes.is_on().then(|| (charge.limit.clone(), charge.cost));
                 let pending = Pending::Plain(pending, known.dialect(asked.limit), told);
                 waiting.push(Waiting::new(out, pending));

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, Verdict};
-use tidegate_gate::PlainLimit;
+use tidegate_gate::AdhocLimit;
 
 use super::WITHOUT_STORE;
 use super::refused::Refused;
@@ -193,7 +193,7 @@ impl Known {
     }
 
     #[inline]
-    pub(super) fn limit(&self, place: usize) -> &PlainLimit {
+    pub(super) fn limit(&self, place: usize) -> &AdhocLimit {
         &self.limits[place].1.limit
     }
 

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tidegate_gate::{Admit, DecidePlain, PlainLimit, Resetting, StoreFailure};
+use tidegate_gate::{AdhocLimit, Admit, DecideAdhoc, Resetting, StoreFailure};
 
 use super::check;
 use super::reply::{Protocol, Reply};
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
 pub(super) enum Pending {
     Admit(Admit, Protocol),
     /// With its limit and its cost, if it is traced.
-    Plain(DecidePlain, Dialect, Option<(PlainLimit, u32)>),
+    Plain(DecideAdhoc, Dialect, Option<(AdhocLimit, u32)>),
     Reset(Resetting, Protocol),
     Told(Vec<u8>),
 }

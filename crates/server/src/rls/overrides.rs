@@ -9,14 +9,14 @@ use smallvec::SmallVec;
 use tidegate_config::EnvoyUnit;
 use tidegate_core::WithoutStore;
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, Verdict};
-use tidegate_gate::{Gate, PlainCharge, PlainDecided, PlainLimit};
+use tidegate_gate::{AdhocCharge, AdhocDecided, AdhocLimit, Gate};
 
 use super::answer::window_left;
 use super::proto::{RateLimitOverride, Unit};
 
 /// What counts for limits that come along: a limit of all there is, for each unit.
 #[derive(Debug)]
-pub(super) struct Overrides(Vec<(EnvoyUnit, PlainLimit)>);
+pub(super) struct Overrides(Vec<(EnvoyUnit, AdhocLimit)>);
 
 /// What a request says that its limit is.
 #[derive(Clone, Debug)]
@@ -24,13 +24,13 @@ pub(super) struct Override {
     pub(super) requests_per_unit: u32,
     pub(super) unit: EnvoyUnit,
     /// Nothing if it lets nothing pass.
-    pub(super) limit: Option<PlainLimit>,
+    pub(super) limit: Option<AdhocLimit>,
 }
 
 /// A key that is asked about.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked<'a> {
-    pub(super) charge: PlainCharge<'a>,
+    pub(super) charge: AdhocCharge<'a>,
     /// The number that a request brought along, and its unit.
     pub(super) own: Option<(u32, EnvoyUnit)>,
 }
@@ -61,22 +61,22 @@ impl Overrides {
 ///
 /// What came along is looked at first, so that what is refused is charged to nothing. If others
 /// take the room in between, nothing passes, and what was charged stays charged.
-pub(super) async fn ask(gate: &Gate, asked: &[Asked<'_>], takes: bool) -> PlainDecided {
-    let charges: SmallVec<[PlainCharge<'_>; 4]> = asked.iter().map(|it| it.charge).collect();
+pub(super) async fn ask(gate: &Gate, asked: &[Asked<'_>], takes: bool) -> AdhocDecided {
+    let charges: SmallVec<[AdhocCharge<'_>; 4]> = asked.iter().map(|it| it.charge).collect();
     let has_own = asked.iter().any(|it| it.own.is_some());
     if has_own || !takes {
-        let seen = by_own(gate.peek_plain(&charges).await, asked, false);
+        let seen = by_own(gate.peek_adhoc(&charges).await, asked, false);
         if !takes || !seen.verdict.passes() {
             return seen;
         }
     }
-    let decided = gate.decide_plain(&charges).await;
+    let decided = gate.decide_adhoc(&charges).await;
     let has_charged = decided.verdict.passes();
     by_own(decided, asked, has_charged)
 }
 
 /// What was decided, by the numbers that came along.
-fn by_own(mut decided: PlainDecided, asked: &[Asked<'_>], has_charged: bool) -> PlainDecided {
+fn by_own(mut decided: AdhocDecided, asked: &[Asked<'_>], has_charged: bool) -> AdhocDecided {
     let now = decided.now;
     for (decision, asked) in decided.each.iter_mut().zip(asked) {
         if let Some((requests, unit)) = asked.own {
@@ -109,10 +109,10 @@ pub(super) fn plain(
     requests: u32,
     unit: EnvoyUnit,
     without: WithoutStore,
-) -> Result<PlainLimit, String> {
+) -> Result<AdhocLimit, String> {
     let policy = Policy::new(Kind::FixedWindow, Quota::new(requests, span(unit)));
     let policy = policy.map_err(|error| error.to_string())?;
-    gate.plain(name, policy, without).map_err(|error| error.to_string())
+    gate.adhoc(name, policy, without).map_err(|error| error.to_string())
 }
 
 /// How long a window is.

@@ -2,9 +2,7 @@
 
 use smallvec::SmallVec;
 use tidegate_core::Verdict;
-use tidegate_gate::{
-    Admission, By, Field, PlainCharge, PlainDecided, PlainLimit, Request, Together,
-};
+use tidegate_gate::{AdhocCharge, AdhocDecided, AdhocLimit, Admission, By, Field, Joint, Request};
 use tonic::Status;
 
 use super::described::Described;
@@ -22,7 +20,7 @@ struct Brought<'a> {
     said: Override,
     parts: Vec<&'a [u8]>,
     cost: u32,
-    decided: Option<PlainDecided>,
+    decided: Option<AdhocDecided>,
 }
 
 impl RateLimits {
@@ -44,7 +42,7 @@ impl RateLimits {
         let deciding = {
             let asked: SmallVec<[&dyn Request; 4]> =
                 described.iter().map(|it| it as &dyn Request).collect();
-            self.0.gate.admit_together(&asked)
+            self.0.gate.admit_jointly(&asked)
         };
         let mut together = deciding.await;
         let has_brought = brought.iter().any(Option::is_some);
@@ -76,11 +74,11 @@ impl RateLimits {
     /// charged is given back. Whether all pass.
     async fn with_brought(
         &self,
-        together: &mut Together,
+        together: &mut Joint,
         brought: &mut [Option<Brought<'_>>],
     ) -> Result<bool, Status> {
         let is_open = brought.iter().flatten().all(|it| it.said.limit.is_some());
-        let charges: Vec<(usize, &PlainLimit)> = brought
+        let charges: Vec<(usize, &AdhocLimit)> = brought
             .iter()
             .enumerate()
             .filter_map(|(at, it)| Some((at, it.as_ref()?.said.limit.as_ref()?)))
@@ -89,7 +87,7 @@ impl RateLimits {
             .iter()
             .filter_map(|(at, limit)| {
                 let Brought { said, parts, cost, .. } = brought[*at].as_ref()?;
-                let charge = PlainCharge { limit, key: parts, cost: *cost };
+                let charge = AdhocCharge { limit, key: parts, cost: *cost };
                 Some(Asked { charge, own: Some((said.requests_per_unit, said.unit)) })
             })
             .collect();
@@ -105,7 +103,7 @@ impl RateLimits {
         }
         let places: Vec<usize> = charges.into_iter().map(|(at, _)| at).collect();
         for (at, decision) in places.into_iter().zip(&decided.each) {
-            let one = PlainDecided { each: [*decision].into_iter().collect(), ..decided.clone() };
+            let one = AdhocDecided { each: [*decision].into_iter().collect(), ..decided.clone() };
             if let Some(it) = &mut brought[at] {
                 it.decided = Some(one);
             }
@@ -116,7 +114,7 @@ impl RateLimits {
     fn respond(
         &self,
         request: &RateLimitRequest,
-        together: &Together,
+        together: &Joint,
         brought: &[Option<Brought<'_>>],
         passes: bool,
     ) -> RateLimitResponse {
@@ -156,7 +154,7 @@ impl Brought<'_> {
 
     fn status(&self, now: tidegate_core::Tick) -> DescriptorStatus {
         let Override { requests_per_unit, unit, .. } = self.said;
-        let decision = self.decided.as_ref().map(PlainDecided::decision);
+        let decision = self.decided.as_ref().map(AdhocDecided::decision);
         let passes = decision.is_some_and(|it| it.verdict.passes());
         let remaining = decision.map_or(0, |it| it.remaining);
         let limit = RateLimit {
@@ -168,7 +166,7 @@ impl Brought<'_> {
     }
 }
 
-async fn give_back(together: &mut Together) {
+async fn give_back(together: &mut Joint) {
     for admission in &mut together.each {
         admission.refund().await;
     }

@@ -104,7 +104,7 @@ async fn a_limit_that_comes_along_stands_in_for_the_policy() {
             (Code::Ok, left)
         );
     }
-    // Together with a descriptor of the policy: all or nothing.
+    // Joint with a descriptor of the policy: all or nothing.
     own.descriptors.push(descriptor(&[("plan", "paid")]));
     for _ in 0..3 {
         let response = stand.send(own.clone()).await.unwrap();

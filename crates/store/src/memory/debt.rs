@@ -3,10 +3,10 @@
 use tidegate_core::{Debited, NothingToDebit, Tick};
 
 use super::MemoryStore;
-use super::book::Book;
+use super::limit_table::LimitTable;
 use super::rule::Rule;
 use super::shard::Shard;
-use super::tag::Tag;
+use super::slot_key::SlotKey;
 use crate::key::Key;
 use crate::sync::RwLock;
 
@@ -38,8 +38,8 @@ impl MemoryStore {
         now: Tick,
         cells: u32,
     ) -> Result<Debited, NothingToDebit> {
-        self.with_shard(rule, key, now, |shard, rule, tag| {
-            let debited = shard.debit(rule, tag, now, cells, &self.book);
+        self.with_shard(rule, key, now, |shard, rule, slot_key| {
+            let debited = shard.debit(rule, slot_key, now, cells, &self.limit_table);
             (debited, shard.counts_call().map(|index| (index, now)))
         })
     }
@@ -47,15 +47,15 @@ impl MemoryStore {
     /// Gives back up to `cells` without a receipt, if anything is known of the key: see
     /// [`Policy::give_back`](tidegate_core::Policy::give_back).
     pub fn give_back(&self, rule: &Rule, key: Key, now: Tick, cells: u32) {
-        self.with_shard(rule, key, now, |shard, rule, tag| {
-            (shard.give_cells_back(rule, tag, (now, cells), &self.book), None)
+        self.with_shard(rule, key, now, |shard, rule, slot_key| {
+            (shard.give_cells_back(rule, slot_key, (now, cells), &self.limit_table), None)
         });
     }
 
     /// By how many cells a key is overdrawn, rounded up; 0 if a look passes.
     pub fn overdrawn(&self, rule: &Rule, key: Key, now: Tick) -> u32 {
-        self.with_shard(rule, key, now, |shard, rule, tag| {
-            (shard.look(rule, tag, |state| rule.policy.overdrawn(state, now)), None)
+        self.with_shard(rule, key, now, |shard, rule, slot_key| {
+            (shard.look(rule, slot_key, |state| rule.policy.overdrawn(state, now)), None)
         })
     }
 }
@@ -64,22 +64,22 @@ impl Shard {
     fn debit(
         &mut self,
         rule: &Rule,
-        tag: Tag,
+        slot_key: SlotKey,
         now: Tick,
         cells: u32,
-        book: &RwLock<Book>,
+        limit_table: &RwLock<LimitTable>,
     ) -> Result<Debited, NothingToDebit> {
-        if let Ok(index) = self.slots().find(tag.0) {
+        if let Ok(index) = self.slots().find(slot_key.0) {
             let mut state = self.take(index, &rule.policy);
             let debited = rule.policy.debit(&mut state, now, cells);
             self.put(index, &rule.policy, state);
             return debited;
         }
         let now = now.max(self.swept_at());
-        let mut state = self.newcomer(rule, tag);
+        let mut state = self.newcomer(rule, slot_key);
         let debited = rule.policy.debit(&mut state, now, cells);
         if debited.is_ok() && 0 < cells {
-            self.add_owing(rule, tag, state, now, book);
+            self.add_owing(rule, slot_key, state, now, limit_table);
         }
         debited
     }
@@ -87,14 +87,14 @@ impl Shard {
     fn give_cells_back(
         &mut self,
         rule: &Rule,
-        tag: Tag,
+        slot_key: SlotKey,
         (now, cells): (Tick, u32),
-        book: &RwLock<Book>,
+        limit_table: &RwLock<LimitTable>,
     ) {
-        let Ok(index) = self.slots().find(tag.0) else { return };
+        let Ok(index) = self.slots().find(slot_key.0) else { return };
         let mut state = self.take(index, &rule.policy);
         rule.policy.give_back(&mut state, now, cells);
         self.put(index, &rule.policy, state);
-        self.forget_paid(index, now, book);
+        self.forget_paid(index, now, limit_table);
     }
 }

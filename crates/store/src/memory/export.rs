@@ -8,11 +8,11 @@ use std::io::{self, Write};
 
 use tidegate_core::{Policy, State, Tick};
 
-use super::book::{Book, read};
 use super::groups::Group;
+use super::limit_table::{LimitTable, read};
 use super::rule::{Rule, RuleId};
 use super::shard::Shard;
-use super::tag::{hash_of, rule_of};
+use super::slot_key::{hash_of, rule_of};
 use super::{MemoryStore, Table};
 use crate::key::Keys;
 use crate::snapshot::{
@@ -82,9 +82,9 @@ impl MemoryStore {
         let _no_ids_given_up = lock(&self.naming);
         self.copy(shard, copy);
         // After the copy: every id in it is known by now.
-        let book = read(&self.book);
-        known.look_up(&book);
-        known.entries(copy, (shard, self.tables[0].bits()), (&book, now))
+        let limit_table = read(&self.limit_table);
+        known.look_up(&limit_table);
+        known.entries(copy, (shard, self.tables[0].bits()), (&limit_table, now))
     }
 
     /// Copies what is in the shards of this number, of each size.
@@ -96,7 +96,7 @@ impl MemoryStore {
         }
         copy.words[0].extend_from_slice(one.slots().words());
         copy.words[1].extend_from_slice(two.slots().words());
-        lists.copy_lists(|tag, state| copy.add_list(tag, state));
+        lists.copy_lists(|slot_key, state| copy.add_list(slot_key, state));
     }
 }
 
@@ -124,11 +124,11 @@ impl Copied {
         self.events.clear();
     }
 
-    fn add_list(&mut self, tag: u64, state: &State) {
+    fn add_list(&mut self, slot_key: u64, state: &State) {
         let before = self.events.len();
         self.events.extend(state.events());
         let count = self.events.len() - before;
-        self.lists.push((tag, state.seen().unwrap_or_default(), count));
+        self.lists.push((slot_key, state.seen().unwrap_or_default(), count));
     }
 
     /// Every tag, its state as it is under the policy of that tag's rule, and how wide its group is
@@ -139,8 +139,8 @@ impl Copied {
         mut each: impl FnMut(u64, State, Option<u64>),
     ) {
         for group in &self.groups {
-            if let Some(policy) = policy_of(rule_of(group.tag.0)) {
-                each(group.tag.0, policy.of_gist(group.gist), Some(group.width));
+            if let Some(policy) = policy_of(rule_of(group.slot_key.0)) {
+                each(group.slot_key.0, policy.of_gist(group.gist), Some(group.width));
             }
         }
         for (words, stride) in self.words.iter().zip([2, 3]) {
@@ -152,13 +152,13 @@ impl Copied {
             }
         }
         let mut events = &self.events[..];
-        for &(tag, seen, count) in &self.lists {
+        for &(slot_key, seen, count) in &self.lists {
             let (own, rest) = events.split_at(count);
             events = rest;
-            let policy = policy_of(rule_of(tag));
+            let policy = policy_of(rule_of(slot_key));
             let list = policy.and_then(|policy| policy.list(seen, own.iter().copied()));
             if let Some(state) = list {
-                each(tag, state, None);
+                each(slot_key, state, None);
             }
         }
     }
@@ -190,10 +190,10 @@ impl<'a> Known<'a> {
     }
 
     /// Notes which id is of which rule, if that has changed.
-    fn look_up(&mut self, book: &Book) {
-        if self.version.replace(book.version()) != Some(book.version()) {
+    fn look_up(&mut self, limit_table: &LimitTable) {
+        if self.version.replace(limit_table.version()) != Some(limit_table.version()) {
             let rules: Vec<Rule> = self.rules.iter().map(|it| it.named.rule.clone()).collect();
-            self.by_id = book.places(&rules);
+            self.by_id = limit_table.places(&rules);
         }
     }
 
@@ -203,18 +203,18 @@ impl<'a> Known<'a> {
         &mut self,
         copy: &Copied,
         (shard, bits): (usize, u32),
-        (book, now): (&Book, Tick),
+        (limit_table, now): (&LimitTable, Tick),
     ) -> Vec<(Policy, Entry)> {
         let mut entries = Vec::new();
         let by_id = &self.by_id;
         let rule_of_id = |id: RuleId| by_id.get(usize::from(id)).copied().flatten();
-        let policy_of = |id| rule_of_id(id).and(book.policy(id)).copied();
-        copy.each(policy_of, |tag, state, width| {
-            let id = rule_of(tag);
+        let policy_of = |id| rule_of_id(id).and(limit_table.policy(id)).copied();
+        copy.each(policy_of, |slot_key, state, width| {
+            let id = rule_of(slot_key);
             let Some((rule, policy)) = rule_of_id(id).zip(policy_of(id)) else { return };
             // The shard's bits first, then those that are in the tag: the hash as it was.
             let first = (shard as u64).wrapping_shl(u64::BITS - bits);
-            let hash = first | hash_of(tag).wrapping_shl(RuleId::BITS - bits);
+            let hash = first | hash_of(slot_key).wrapping_shl(RuleId::BITS - bits);
             let group = width.map(|width| width.wrapping_shl(RuleId::BITS - bits));
             entries.push((id, policy, Entry { rule, hash, group, state }));
         });
@@ -249,9 +249,9 @@ impl<'a> Known<'a> {
 impl Shard {
     /// Shows every list beside its tag.
     fn copy_lists(&self, mut each: impl FnMut(u64, &State)) {
-        for index in (0..self.slots().len()).filter(|&index| self.slots().tag(index) != 0) {
+        for index in (0..self.slots().len()).filter(|&index| self.slots().slot_key(index) != 0) {
             if let Some(state) = self.list(index) {
-                each(self.slots().tag(index), state);
+                each(self.slots().slot_key(index), state);
             }
         }
     }

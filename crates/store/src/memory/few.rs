@@ -7,13 +7,13 @@ use tidegate_core::{Decision, Receipt, Tick, Verdict};
 
 use super::lock::Guard;
 use super::shard::Shard;
-use super::tag::Tag;
+use super::slot_key::SlotKey;
 use super::{Charge, MemoryStore};
 
 /// Where a limit's state is.
 #[derive(Clone, Copy)]
 struct Spot {
-    tag: Tag,
+    slot_key: SlotKey,
     shard: usize,
 }
 
@@ -65,7 +65,8 @@ impl MemoryStore {
             if rule.is_changed() {
                 return None;
             }
-            let (slot, mut word) = locked[held[at]].as_ref()?.slots().word_at(spots[at].tag)?;
+            let (slot, mut word) =
+                locked[held[at]].as_ref()?.slots().word_at(spots[at].slot_key)?;
             let decision = rule.policy.decide_only_word(&mut word, now, *cost)?;
             if decision.verdict != Verdict::Allow {
                 together = together.and(decision.verdict);
@@ -103,11 +104,13 @@ impl MemoryStore {
         }
         let spots = charges.map(|charge| {
             let place = self.tables[0].place(charge.key);
-            Spot { tag: place.tag(charge.rule.id), shard: place.shard }
+            Spot { slot_key: place.slot_key(charge.rule.id), shard: place.shard }
         });
         // One state twice cannot be judged as two.
         let is_twice = |at: usize| {
-            let known = |other: &Spot| other.tag == spots[at].tag && other.shard == spots[at].shard;
+            let known = |other: &Spot| {
+                other.slot_key == spots[at].slot_key && other.shard == spots[at].shard
+            };
             spots[..at].iter().any(known)
         };
         (!(1..N).any(is_twice)).then_some(spots)

@@ -2,10 +2,10 @@
 
 use tidegate_core::{Kind, Policy, Span, State, Tick};
 
-use super::book::{Book, read};
+use super::limit_table::{LimitTable, read};
 use super::rule::{Rule, RuleId};
 use super::shard::Shard;
-use super::tag::{Tag, rule_of};
+use super::slot_key::{SlotKey, rule_of};
 use crate::sync::RwLock;
 
 impl Shard {
@@ -21,12 +21,17 @@ impl Shard {
     const LOOK: Span = Span::from_micros(32);
 
     /// Whether there is room for `count` more; what is fresh makes room, if need be.
-    pub(super) fn make_room(&mut self, now: Tick, count: usize, book: &RwLock<Book>) -> bool {
+    pub(super) fn make_room(
+        &mut self,
+        now: Tick,
+        count: usize,
+        limit_table: &RwLock<LimitTable>,
+    ) -> bool {
         let most = self.slots.live_max();
         if most < self.slots.live() + count && self.rest.room_at <= now {
-            let book = read(book);
-            let soonest = self.purge(now, &book);
-            self.rest.groups.forget(now, &book);
+            let limit_table = read(limit_table);
+            let soonest = self.purge(now, &limit_table);
+            self.rest.groups.forget(now, &limit_table);
             let rest = Shard::LOOK.get().saturating_mul(self.slots.len() as u64);
             self.rest.room_at = soonest.max(now.after(Span::from_micros(rest)));
         }
@@ -44,47 +49,58 @@ impl Shard {
 
     /// Whether a key that there is no room for can be judged with its group. Permits cannot: who
     /// gives one back would have to know whose it was.
-    pub(super) fn can_fold(&self, rule: &Rule, tag: Tag) -> bool {
-        rule.policy.kind() != Kind::Concurrency && self.rest.groups.has_room(tag)
+    pub(super) fn can_fold(&self, rule: &Rule, slot_key: SlotKey) -> bool {
+        rule.policy.kind() != Kind::Concurrency && self.rest.groups.has_room(slot_key)
     }
 
     /// Has the group of a key owe what the key owes, for which there is no room.
-    pub(super) fn fold(&mut self, tag: Tag, policy: &Policy, state: &State, book: &RwLock<Book>) {
+    pub(super) fn fold(
+        &mut self,
+        slot_key: SlotKey,
+        policy: &Policy,
+        state: &State,
+        limit_table: &RwLock<LimitTable>,
+    ) {
         let groups = &mut self.rest.groups;
-        if groups.is_short(tag) {
-            groups.make_room(tag, &read(book));
+        if groups.is_short(slot_key) {
+            groups.make_room(slot_key, &read(limit_table));
         }
-        groups.fold(tag, policy, policy.gist(state));
+        groups.fold(slot_key, policy, policy.gist(state));
     }
 
     /// Forgets all that are idle, unless that was done a short while ago: a shard that is about to
     /// grow would otherwise be gone through for every few keys that come.
-    pub(super) fn forget_idle(&mut self, now: Tick, book: &RwLock<Book>) {
+    pub(super) fn forget_idle(&mut self, now: Tick, limit_table: &RwLock<LimitTable>) {
         if self.rest.purged_at.after(Shard::IDLE) <= now {
             self.rest.purged_at = now;
-            self.purge(idle_by(now), &read(book));
+            self.purge(idle_by(now), &read(limit_table));
         }
     }
 
     /// Forgets the state at `index` if something was given back to it and it is fresh, as long as
     /// nobody else would look for what is.
-    pub(super) fn forget_paid(&mut self, index: usize, now: Tick, book: &RwLock<Book>) {
-        if now < self.rest.room_at && self.is_fresh(index, now, &read(book)) {
+    pub(super) fn forget_paid(
+        &mut self,
+        index: usize,
+        now: Tick,
+        limit_table: &RwLock<LimitTable>,
+    ) {
+        if now < self.rest.room_at && self.is_fresh(index, now, &read(limit_table)) {
             self.remove(index);
             self.rest.forgotten += 1;
         }
     }
 
     /// Looks at the next few slots, and forgets those that are idle; groups once a round.
-    pub(super) fn sweep(&mut self, now: Tick, book: &Book) {
+    pub(super) fn sweep(&mut self, now: Tick, limit_table: &LimitTable) {
         let by = idle_by(now);
         self.forgets_by(by);
         for _ in 0..Shard::SLOTS_PER_SWEEP.min(self.slots.len()) {
             if self.slots.len() <= self.rest.cursor {
                 self.rest.cursor = 0;
-                self.rest.groups.forget(by, book);
+                self.rest.groups.forget(by, limit_table);
             }
-            if self.is_fresh(self.rest.cursor, by, book) {
+            if self.is_fresh(self.rest.cursor, by, limit_table) {
                 self.remove(self.rest.cursor);
                 self.rest.forgotten += 1;
             } else {
@@ -95,26 +111,26 @@ impl Shard {
 
     /// Forgets all that were fresh by a tick, and have not been asked about since. Says when the
     /// first of the others will be fresh.
-    fn purge(&mut self, by: Tick, book: &Book) -> Tick {
+    fn purge(&mut self, by: Tick, limit_table: &LimitTable) -> Tick {
         self.forgets_by(by);
         let (mut index, mut soonest) = (0, Tick::MAX);
         while index < self.slots.len() {
-            if self.is_fresh(index, by, book) {
+            if self.is_fresh(index, by, limit_table) {
                 self.remove(index);
                 self.rest.forgotten += 1;
                 continue;
             }
-            let fresh_at = |id, state: &State| Some(book.policy(id)?.forget_at(state));
-            let fresh_at = self.look_at(index, book, fresh_at).flatten();
+            let fresh_at = |id, state: &State| Some(limit_table.policy(id)?.forget_at(state));
+            let fresh_at = self.look_at(index, limit_table, fresh_at).flatten();
             soonest = soonest.min(fresh_at.unwrap_or(Tick::MAX));
             index += 1;
         }
         soonest
     }
 
-    fn is_fresh(&self, index: usize, by: Tick, book: &Book) -> bool {
-        let is_fresh = |id, state: &State| book.is_fresh(id, state, by);
-        self.look_at(index, book, is_fresh).unwrap_or(false)
+    fn is_fresh(&self, index: usize, by: Tick, limit_table: &LimitTable) -> bool {
+        let is_fresh = |id, state: &State| limit_table.is_fresh(id, state, by);
+        self.look_at(index, limit_table, is_fresh).unwrap_or(false)
     }
 
     /// Looks at a state under the rule that it is written under; nothing of an empty slot, or of a
@@ -122,11 +138,11 @@ impl Shard {
     fn look_at<T>(
         &self,
         index: usize,
-        book: &Book,
+        limit_table: &LimitTable,
         look: impl FnOnce(RuleId, &State) -> T,
     ) -> Option<T> {
-        let id = rule_of(self.slots.tag(index));
-        let policy = book.policy(id)?;
+        let id = rule_of(self.slots.slot_key(index));
+        let policy = limit_table.policy(id)?;
         if self.keeps_lists {
             return Some(look(id, self.list(index)?));
         }

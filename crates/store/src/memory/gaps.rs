@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use tidegate_core::{Policy, Receipt, State, Tick};
 
-use super::tag::Tag;
+use super::slot_key::SlotKey;
 use crate::sync::{Mutex, lock};
 
 /// All empty slots. Locked only with the shard of a key, and after it.
@@ -29,20 +29,20 @@ impl Gaps {
     const MAX: usize = 16_384;
 
     /// Remembers the slot of `receipt`, which stays empty for now.
-    pub(super) fn open(&self, tag: Tag, now: Tick, receipt: &Receipt) {
+    pub(super) fn open(&self, slot_key: SlotKey, now: Tick, receipt: &Receipt) {
         let mut open = lock(&self.0);
         if now < receipt.at() && open.has_room(now) {
-            let slots = open.by_tag.entry(tag.0).or_default();
+            let slots = open.by_tag.entry(slot_key.0).or_default();
             let is_new = slots.insert(receipt.at(), receipt.cost()).is_none();
             open.slots += usize::from(is_new);
         }
     }
 
     /// Gives back the empty slots that nobody stands behind any more.
-    pub(super) fn close(&self, policy: &Policy, tag: Tag, now: Tick, state: &mut State) {
+    pub(super) fn close(&self, policy: &Policy, slot_key: SlotKey, now: Tick, state: &mut State) {
         let mut open = lock(&self.0);
         let Open { by_tag, slots, .. } = &mut *open;
-        let Some(empty) = by_tag.get_mut(&tag.0) else { return };
+        let Some(empty) = by_tag.get_mut(&slot_key.0) else { return };
         while let Some(last) = empty.last_entry() {
             let receipt = Receipt::new(*last.key(), *last.get());
             let ends = policy.forget_at(state);
@@ -57,14 +57,14 @@ impl Gaps {
             }
         }
         if empty.is_empty() {
-            by_tag.remove(&tag.0);
+            by_tag.remove(&slot_key.0);
         }
     }
 
     /// Forgets those of a key that is forgotten.
-    pub(super) fn forget(&self, tag: Tag) {
+    pub(super) fn forget(&self, slot_key: SlotKey) {
         let mut open = lock(&self.0);
-        let forgotten = open.by_tag.remove(&tag.0).map_or(0, |slots| slots.len());
+        let forgotten = open.by_tag.remove(&slot_key.0).map_or(0, |slots| slots.len());
         open.slots -= forgotten;
     }
 }
@@ -92,13 +92,13 @@ mod tests {
     #[test]
     fn there_are_only_so_many_and_those_of_the_past_make_room() {
         let (gaps, receipt) = (Gaps::default(), |at| Receipt::new(Tick::from_micros(at), 1));
-        let open = |tag: u64, now: u64| {
-            gaps.open(Tag(tag), Tick::from_micros(now), &receipt(tag + 10));
+        let open = |slot_key: u64, now: u64| {
+            gaps.open(SlotKey(slot_key), Tick::from_micros(now), &receipt(slot_key + 10));
             lock(&gaps.0).slots
         };
         assert_eq!(open(0, 10), 0, "its time has come");
         let max = Gaps::MAX as u64;
-        assert_eq!((1..=max).map(|tag| open(tag, 0)).max(), Some(Gaps::MAX));
+        assert_eq!((1..=max).map(|slot_key| open(slot_key, 0)).max(), Some(Gaps::MAX));
         assert_eq!(open(max + 1, 0), Gaps::MAX);
         assert_eq!(open(max + 2, 14), Gaps::MAX - 3, "four have passed, one came");
     }

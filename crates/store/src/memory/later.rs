@@ -5,11 +5,11 @@ use std::ops::Deref;
 use tidegate_core::{Kind, Receipt, Tick};
 
 use super::MemoryStore;
-use super::book::Book;
 use super::gaps::Gaps;
+use super::limit_table::LimitTable;
 use super::rule::Rule;
 use super::shard::Shard;
-use super::tag::Tag;
+use super::slot_key::SlotKey;
 use crate::key::Key;
 use crate::sync::RwLock;
 
@@ -22,10 +22,10 @@ impl MemoryStore {
     #[expect(clippy::needless_pass_by_value, reason = "a receipt is good for once")]
     pub fn refund(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) -> bool {
         let (at, cost) = (receipt.at(), receipt.cost());
-        self.with_shard(rule, key, now, |shard, present, tag| {
+        self.with_shard(rule, key, now, |shard, present, slot_key| {
             let worth = present.applied().worth(&rule.applied(), cost);
             let receipt = Receipt::new(at, worth);
-            (shard.refund(present, tag, (now, receipt), (&self.book, &self.gaps)), None)
+            (shard.refund(present, slot_key, (now, receipt), (&self.limit_table, &self.gaps)), None)
         })
     }
 
@@ -43,8 +43,8 @@ impl MemoryStore {
         let is_queued = |it: &(R, Key, Receipt)| kind(&it.0) == Kind::LeakyQueue;
         let (queued, others): (Vec<_>, Vec<_>) = charged.into_iter().partition(is_queued);
         let is_last = |(rule, key, receipt): &(R, Key, Receipt)| {
-            self.with_shard(rule, *key, now, |shard, present, tag| {
-                (shard.takes_back(present, tag, (now, receipt)), None)
+            self.with_shard(rule, *key, now, |shard, present, slot_key| {
+                (shard.takes_back(present, slot_key, (now, receipt)), None)
             })
         };
         let all_last = queued.iter().all(is_last);
@@ -68,17 +68,17 @@ impl MemoryStore {
     /// one to give it back by. Nothing if it has lapsed, or if the rule is not one of concurrency.
     pub fn renew(&self, rule: &Rule, key: Key, now: Tick, receipt: Receipt) -> Option<Receipt> {
         let mut receipt = Some(receipt);
-        self.with_shard(rule, key, now, |shard, present, tag| {
-            (receipt.take().and_then(|receipt| shard.renew(present, tag, now, receipt)), None)
+        self.with_shard(rule, key, now, |shard, present, slot_key| {
+            (receipt.take().and_then(|receipt| shard.renew(present, slot_key, now, receipt)), None)
         })
     }
 
     /// Forgets a key: it is as good as one that was never seen.
     pub fn reset(&self, rule: &Rule, key: Key) {
         // What it owed is gone, whatever the time.
-        self.with_shard(rule, key, Tick::default(), |shard, _, tag| {
-            self.gaps.forget(tag);
-            (shard.forget(tag), None)
+        self.with_shard(rule, key, Tick::default(), |shard, _, slot_key| {
+            self.gaps.forget(slot_key);
+            (shard.forget(slot_key), None)
         });
     }
 }
@@ -89,29 +89,34 @@ impl Shard {
     fn refund(
         &mut self,
         rule: &Rule,
-        tag: Tag,
+        slot_key: SlotKey,
         (now, receipt): (Tick, Receipt),
-        (book, gaps): (&RwLock<Book>, &Gaps),
+        (limit_table, gaps): (&RwLock<LimitTable>, &Gaps),
     ) -> bool {
-        let Ok(index) = self.slots().find(tag.0) else { return false };
+        let Ok(index) = self.slots().find(slot_key.0) else { return false };
         let (policy, mut state) = (&rule.policy, self.take(index, &rule.policy));
         let comes_back = policy.takes_back(&state, now, &receipt);
         if comes_back {
             policy.refund(&mut state, now, receipt);
         } else {
-            gaps.open(tag, now, &receipt);
+            gaps.open(slot_key, now, &receipt);
         }
         if comes_back && policy.kind() == Kind::LeakyQueue {
-            gaps.close(policy, tag, now, &mut state);
+            gaps.close(policy, slot_key, now, &mut state);
         }
         self.put(index, policy, state);
-        self.forget_paid(index, now, book);
+        self.forget_paid(index, now, limit_table);
         comes_back
     }
 
     /// Whether what was charged would come back, as far as anything is still known of its key.
-    fn takes_back(&mut self, rule: &Rule, tag: Tag, (now, receipt): (Tick, &Receipt)) -> bool {
-        let Ok(index) = self.slots().find(tag.0) else { return false };
+    fn takes_back(
+        &mut self,
+        rule: &Rule,
+        slot_key: SlotKey,
+        (now, receipt): (Tick, &Receipt),
+    ) -> bool {
+        let Ok(index) = self.slots().find(slot_key.0) else { return false };
         let state = self.take(index, &rule.policy);
         let takes_back = rule.policy.takes_back(&state, now, receipt);
         self.put(index, &rule.policy, state);
@@ -119,8 +124,14 @@ impl Shard {
     }
 
     /// Renews a permit, if it is still held.
-    fn renew(&mut self, rule: &Rule, tag: Tag, now: Tick, receipt: Receipt) -> Option<Receipt> {
-        let index = self.slots().find(tag.0).ok()?;
+    fn renew(
+        &mut self,
+        rule: &Rule,
+        slot_key: SlotKey,
+        now: Tick,
+        receipt: Receipt,
+    ) -> Option<Receipt> {
+        let index = self.slots().find(slot_key.0).ok()?;
         let mut state = self.take(index, &rule.policy);
         let renewed = rule.policy.renew(&mut state, now, receipt);
         self.put(index, &rule.policy, state);

@@ -11,8 +11,6 @@
 //! it hit the same group, and time heals it. A key that is known is judged by itself all the while.
 //! Permits cannot be shared like that; there a newcomer is refused until something is free.
 
-mod book;
-mod crowd;
 mod debt;
 mod export;
 mod few;
@@ -20,35 +18,37 @@ mod forget;
 mod gaps;
 mod groups;
 mod later;
+mod limit_table;
 mod lists;
 mod lock;
 mod name;
 mod one;
+mod overflow;
 mod prefetch;
 mod restore;
 mod rule;
 mod seam;
 mod several;
 mod shard;
+mod slot_key;
 mod slots;
 mod stats;
 mod table;
-mod tag;
 
 use std::fmt;
 
 use tidegate_core::{Decision, Policy, Receipt, Tick};
 
-use self::book::{Book, read};
 use self::gaps::Gaps;
+use self::limit_table::{LimitTable, read};
 use self::one::Held;
 use self::shard::Shard;
+use self::slot_key::SlotKey;
 use self::table::Table;
-use self::tag::Tag;
 use crate::key::{Key, KeyTooLong, Keys};
 use crate::sync::{Mutex, RwLock};
 
-pub use self::book::Wanted;
+pub use self::limit_table::Wanted;
 pub use self::name::PreparedRules;
 pub use self::rule::{Rule, TooManyRules};
 pub use self::stats::MemoryStats;
@@ -71,7 +71,7 @@ pub use self::stats::MemoryStats;
 /// ```
 pub struct MemoryStore {
     keys: Keys,
-    book: RwLock<Book>,
+    limit_table: RwLock<LimitTable>,
     /// Held while rules are named, one after the other; before any other lock.
     naming: Mutex<()>,
     /// For states of one word, of two, and of lists.
@@ -128,7 +128,7 @@ impl MemoryStore {
         let (bits, keys_max) = (shards.trailing_zeros().min(16), keys_max.max(8));
         MemoryStore {
             keys: Keys::new(),
-            book: RwLock::default(),
+            limit_table: RwLock::default(),
             naming: Mutex::default(),
             tables: [1, 2, 0].map(|words| Table::new(words, bits, keys_max)),
             gaps: Gaps::default(),
@@ -173,8 +173,8 @@ impl MemoryStore {
         now: Tick,
         cost: u32,
     ) -> (Decision, Option<Receipt>) {
-        self.with_shard(rule, key, now, |shard, rule, tag| {
-            let answer = shard.decide(rule, tag, now, cost, &self.book);
+        self.with_shard(rule, key, now, |shard, rule, slot_key| {
+            let answer = shard.decide(rule, slot_key, now, cost, &self.limit_table);
             (answer, shard.counts_call().map(|index| (index, now)))
         })
     }
@@ -186,7 +186,7 @@ impl MemoryStore {
         let table = &self.tables[0];
         let place = table.place(key);
         let mut shard = table.lock(place.shard);
-        let word = shard.slots_mut().word_of(place.tag(rule.id));
+        let word = shard.slots_mut().word_of(place.slot_key(rule.id));
         // While the shard is locked: the id may be another rule's by now.
         let Some(word) = word.filter(|_| !rule.is_changed()) else {
             drop(shard);
@@ -243,7 +243,9 @@ impl MemoryStore {
 
     /// What [`MemoryStore::decide`] would answer, without charging.
     pub fn peek(&self, rule: &Rule, key: Key, now: Tick, cost: u32) -> Decision {
-        self.with_shard(rule, key, now, |shard, rule, tag| (shard.peek(rule, tag, now, cost), None))
+        self.with_shard(rule, key, now, |shard, rule, slot_key| {
+            (shard.peek(rule, slot_key, now, cost), None)
+        })
     }
 
     /// How many keys there may be, of each size.
@@ -275,7 +277,7 @@ impl MemoryStore {
         rule: &Rule,
         key: Key,
         now: Tick,
-        mut work: impl FnMut(&mut Shard, &Rule, Tag) -> (T, Option<(usize, Tick)>),
+        mut work: impl FnMut(&mut Shard, &Rule, SlotKey) -> (T, Option<(usize, Tick)>),
     ) -> T {
         loop {
             let latest = rule.latest();
@@ -285,9 +287,9 @@ impl MemoryStore {
             if !held.is_enough(rule, place.shard) {
                 continue;
             }
-            held.bring(rule, place, now, &self.book);
+            held.bring(rule, place, now, &self.limit_table);
             let shard = held.shard((rule.table, place.shard));
-            let (answer, due) = work(shard, rule, place.tag(rule.id));
+            let (answer, due) = work(shard, rule, place.slot_key(rule.id));
             self.let_go(held);
             if let Some((index, now)) = due {
                 self.sweep(index, now);
@@ -298,8 +300,8 @@ impl MemoryStore {
 
     /// Sweeps a little of every table: one that nobody uses any more forgets as well.
     fn sweep(&self, index: usize, now: Tick) {
-        let book = read(&self.book);
-        self.tables.iter().for_each(|table| table.sweep(index, now, &book));
+        let limit_table = read(&self.limit_table);
+        self.tables.iter().for_each(|table| table.sweep(index, now, &limit_table));
     }
 }
 

@@ -9,10 +9,10 @@ use std::ops::DerefMut;
 use tidegate_core::{Applied, Policy, State, Tick};
 
 use super::MemoryStore;
-use super::book::{Book, Fate, Limits, Turn, Wanted, needed, read};
+use super::limit_table::{Fate, LimitTable, Limits, Turn, Wanted, needed, read};
 use super::rule::{Rule, TooManyRules};
 use super::shard::Shard;
-use super::tag::{Tag, rule_of};
+use super::slot_key::{SlotKey, rule_of};
 use crate::sync::{Arc, MutexGuard, PoisonError, lock};
 
 impl MemoryStore {
@@ -23,7 +23,7 @@ impl MemoryStore {
 
     /// The same for what may be a part of a quota.
     pub fn rule_of(&self, applied: Applied) -> Result<Rule, TooManyRules> {
-        self.named(|book| book.begin(applied, &Arc::default()))
+        self.named(|limit_table| limit_table.begin(applied, &Arc::default()))
     }
 
     /// The rule that `rule` becomes under another policy: what was consumed until `now` is kept.
@@ -32,7 +32,7 @@ impl MemoryStore {
     /// at a time, when ids run short. A caller that still asks by the old rule is answered by the
     /// new one.
     pub fn change(&self, rule: &Rule, policy: Policy, now: Tick) -> Result<Rule, TooManyRules> {
-        self.named(|book| book.change(rule, Applied::whole(policy), now))
+        self.named(|limit_table| limit_table.change(rule, Applied::whole(policy), now))
     }
 
     /// All rules that are wanted, in their order. If there is no room for all of them, nothing has
@@ -57,31 +57,31 @@ impl MemoryStore {
         now: Tick,
     ) -> Result<PreparedRules<'_>, TooManyRules> {
         let naming = lock(&self.naming);
-        let limits = read(&self.book).limits(wanted);
+        let limits = read(&self.limit_table).limits(wanted);
         if !self.has_room(wanted, &limits) {
             return Err(TooManyRules);
         }
-        let mut book = self.write();
-        let limits = book.merged(wanted, &limits);
+        let mut limit_table = self.write();
+        let limits = limit_table.merged(wanted, &limits);
         let (mut rules, mut turns) = (Vec::with_capacity(wanted.len()), Vec::new());
         for wanted in wanted {
             let limit = &limits[&wanted.limit];
-            let mut rule = book.put(wanted, limit, (now, &mut turns));
+            let mut rule = limit_table.put(wanted, limit, (now, &mut turns));
             if rule.is_none() {
                 // Ids are so short that some rules have to turn before others.
-                book.turn(std::mem::take(&mut turns));
-                drop(book);
+                limit_table.turn(std::mem::take(&mut turns));
+                drop(limit_table);
                 self.collect();
-                book = self.write();
-                rule = book.put(wanted, limit, (now, &mut turns));
+                limit_table = self.write();
+                rule = limit_table.put(wanted, limit, (now, &mut turns));
             }
             rules.push(rule.expect("each change gives up an id for the one that it gets"));
         }
-        drop(book);
+        drop(limit_table);
         Ok(PreparedRules { store: self, _naming: naming, rules, turns })
     }
 
-    fn named(&self, name: impl Fn(&mut Book) -> Option<Rule>) -> Result<Rule, TooManyRules> {
+    fn named(&self, name: impl Fn(&mut LimitTable) -> Option<Rule>) -> Result<Rule, TooManyRules> {
         let _one_by_one = lock(&self.naming);
         let named = name(&mut self.write());
         if let Some(rule) = named {
@@ -94,21 +94,21 @@ impl MemoryStore {
     /// Whether there are ids for all that are wanted; those that can be given up are, if need be.
     fn has_room(&self, wanted: &[Wanted<'_>], limits: &Limits) -> bool {
         let needed = needed(wanted, limits);
-        if needed <= read(&self.book).room() {
+        if needed <= read(&self.limit_table).room() {
             return true;
         }
         self.collect();
         // However many change: the first of them needs an id, and the others get what it gives up.
         let new = wanted.iter().filter(|it| it.before.is_none()).count();
-        needed.min(new + 1) <= read(&self.book).room()
+        needed.min(new + 1) <= read(&self.limit_table).room()
     }
 
     /// Carries over every state of a rule that was changed, and gives up the ids that it had.
     /// States of limits that nobody holds any more are dropped: nobody can ask about them.
     fn collect(&self) {
         let (fates, changed_at) = {
-            let book = read(&self.book);
-            (book.fates(), book.changed_at())
+            let limit_table = read(&self.limit_table);
+            (limit_table.fates(), limit_table.changed_at())
         };
         for shard in 0..self.tables[0].shards() {
             self.carry_all(shard, &fates, changed_at);
@@ -122,24 +122,24 @@ impl MemoryStore {
     /// States are carried as of the latest change: nobody has charged them since.
     fn carry_all(&self, shard: usize, fates: &[Fate], changed_at: Tick) {
         let mut shards = [0, 1, 2].map(|table: usize| self.tables[table].lock(shard));
-        let book = read(&self.book);
+        let limit_table = read(&self.limit_table);
         for from in 0..shards.len() {
             let now = changed_at.max(shards[from].swept_at());
-            for (tag, state) in shards[from].take_past(fates, &book) {
-                let Some(Fate::GoTo(rule)) = fates.get(usize::from(rule_of(tag.0))) else {
+            for (slot_key, state) in shards[from].take_past(fates, &limit_table) {
+                let Some(Fate::GoTo(rule)) = fates.get(usize::from(rule_of(slot_key.0))) else {
                     continue;
                 };
                 let mut state = state;
-                book.carry((rule_of(tag.0), rule.id), &mut state, now);
-                shards[rule.table].adopt(tag.under(rule.id), &rule.policy, state);
+                limit_table.carry((rule_of(slot_key.0), rule.id), &mut state, now);
+                shards[rule.table].adopt(slot_key.under(rule.id), &rule.policy, state);
             }
             let is_past = |id| !matches!(fates.get(usize::from(id)), Some(Fate::Stays));
             for group in shards[from].rest.groups.take_past(is_past) {
-                let id = rule_of(group.tag.0);
+                let id = rule_of(group.slot_key.0);
                 if let Some(Fate::GoTo(rule)) = fates.get(usize::from(id)) {
-                    let group = group.carried(rule, &book, now);
+                    let group = group.carried(rule, &limit_table, now);
                     let groups = &mut shards[rule.table].rest.groups;
-                    groups.fold_group(group, &rule.policy, &book);
+                    groups.fold_group(group, &rule.policy, &limit_table);
                 }
             }
         }
@@ -148,8 +148,8 @@ impl MemoryStore {
         }
     }
 
-    fn write(&self) -> impl DerefMut<Target = Book> {
-        self.book.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> impl DerefMut<Target = LimitTable> {
+        self.limit_table.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -177,13 +177,13 @@ impl PreparedRules<'_> {
 
 impl Shard {
     /// Takes out all that is written under ids that are to be given up.
-    fn take_past(&mut self, fates: &[Fate], book: &Book) -> Vec<(Tag, State)> {
+    fn take_past(&mut self, fates: &[Fate], limit_table: &LimitTable) -> Vec<(SlotKey, State)> {
         let mut taken = Vec::new();
         let mut index = 0;
         while index < self.slots().len() {
-            let tag = Tag(self.slots().tag(index));
-            let id = rule_of(tag.0);
-            let policy = book.policy(id);
+            let slot_key = SlotKey(self.slots().slot_key(index));
+            let id = rule_of(slot_key.0);
+            let policy = limit_table.policy(id);
             let is_past = !matches!(fates.get(usize::from(id)), Some(Fate::Stays));
             let Some(policy) = policy.filter(|_| is_past) else {
                 index += 1;
@@ -192,7 +192,7 @@ impl Shard {
             let state = self.take(index, policy);
             // The next one may have moved here.
             self.remove(index);
-            taken.push((tag, state));
+            taken.push((slot_key, state));
         }
         taken
     }

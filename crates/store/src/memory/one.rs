@@ -8,12 +8,12 @@ use arrayvec::ArrayVec;
 use tidegate_core::{State, Tick};
 
 use super::MemoryStore;
-use super::book::{Book, read};
+use super::limit_table::{LimitTable, read};
 use super::lock::Guard;
 use super::rule::Rule;
 use super::shard::Shard;
+use super::slot_key::{SlotKey, rule_of};
 use super::table::Place;
-use super::tag::{Tag, rule_of};
 use crate::key::Key;
 use crate::sync::RwLock;
 
@@ -70,19 +70,25 @@ impl<const N: usize> Held<'_, N> {
 
     /// Brings the state of a key to where `rule` looks for it, and notes what its groups owe under
     /// other rules.
-    pub(super) fn bring(&mut self, rule: &Rule, place: Place, now: Tick, book: &RwLock<Book>) {
+    pub(super) fn bring(
+        &mut self,
+        rule: &Rule,
+        place: Place,
+        now: Tick,
+        limit_table: &RwLock<LimitTable>,
+    ) {
         if !rule.shares_states() {
             return;
         }
-        let (own, tag) = ((rule.table, place.shard), place.tag(rule.id));
+        let (own, slot_key) = ((rule.table, place.shard), place.slot_key(rule.id));
         let mut owes: Option<[u64; 2]> = None;
         for at in rule.tables().map(|table| (table, place.shard)) {
-            while let Some(state) = self.shard(at).take_other(rule, tag, now, book) {
-                self.shard(own).adopt(tag, &rule.policy, state);
+            while let Some(state) = self.shard(at).take_other(rule, slot_key, now, limit_table) {
+                self.shard(own).adopt(slot_key, &rule.policy, state);
             }
             let groups = &self.shard(at).rest.groups;
             if 0 < groups.live() {
-                let others = groups.of_others(rule, tag, &read(book), now);
+                let others = groups.of_others(rule, slot_key, &read(limit_table), now);
                 let gists = others.into_iter().map(|group| group.gist);
                 owes = gists.chain(owes).reduce(|a, b| rule.policy.worse_gist(a, b));
             }
@@ -97,22 +103,22 @@ impl Shard {
     fn take_other(
         &mut self,
         rule: &Rule,
-        tag: Tag,
+        slot_key: SlotKey,
         now: Tick,
-        book: &RwLock<Book>,
+        limit_table: &RwLock<LimitTable>,
     ) -> Option<State> {
         // Most keys have none: then the book, which all shards share, is not looked into.
-        self.slots().find_like(tag.0, |here| rule.may_share_with(rule_of(here)))?;
-        let book = read(book);
+        self.slots().find_like(slot_key.0, |here| rule.may_share_with(rule_of(here)))?;
+        let limit_table = read(limit_table);
         let is_other = |here: u64| {
             let id = rule_of(here);
-            rule.may_share_with(id) && book.are_of_one_limit(id, rule.id)
+            rule.may_share_with(id) && limit_table.are_of_one_limit(id, rule.id)
         };
-        let index = self.slots().find_like(tag.0, is_other)?;
-        let id = rule_of(self.slots().tag(index));
-        let mut state = self.take(index, book.policy(id)?);
+        let index = self.slots().find_like(slot_key.0, is_other)?;
+        let id = rule_of(self.slots().slot_key(index));
+        let mut state = self.take(index, limit_table.policy(id)?);
         self.remove(index);
-        book.carry((id, rule.id), &mut state, now);
+        limit_table.carry((id, rule.id), &mut state, now);
         Some(state)
     }
 }

@@ -9,11 +9,11 @@ use std::io::Read;
 
 use tidegate_core::State;
 
-use super::book::{Wanted, read};
 use super::export::HASH_BITS;
 use super::groups::Group;
+use super::limit_table::{Wanted, read};
 use super::rule::Rule;
-use super::tag::hash_of;
+use super::slot_key::hash_of;
 use super::{MemoryStore, Table};
 use crate::key::{Key, Keys};
 use crate::snapshot::{
@@ -68,13 +68,13 @@ impl MemoryStore {
             return self.settle_group((hash, last), &state, rule);
         }
         let place = table.place(Key::of_hash(hash));
-        let (mut shard, tag) = (table.lock(place.shard), place.tag(rule.id));
-        let has_room = !makes_room || shard.make_room(header.at, 1, &self.book);
-        if has_room || !shard.can_fold(rule, tag) {
+        let (mut shard, slot_key) = (table.lock(place.shard), place.slot_key(rule.id));
+        let has_room = !makes_room || shard.make_room(header.at, 1, &self.limit_table);
+        if has_room || !shard.can_fold(rule, slot_key) {
             // A permit that there is no room for is kept nevertheless: it is owed.
-            shard.adopt(tag, &rule.policy, state);
+            shard.adopt(slot_key, &rule.policy, state);
         } else {
-            shard.fold(tag, &rule.policy, &state, &self.book);
+            shard.fold(slot_key, &rule.policy, &state, &self.limit_table);
         }
         table.note(place.shard, &shard);
     }
@@ -86,11 +86,11 @@ impl MemoryStore {
         for index in place(first).shard..=place(last).shard {
             let (start, end) = table.hashes_of(index);
             let [first, last] =
-                [first.max(start), last.min(end)].map(|hash| place(hash).tag(rule.id));
+                [first.max(start), last.min(end)].map(|hash| place(hash).slot_key(rule.id));
             let width = hash_of(last.0) - hash_of(first.0) + 1;
-            let group = Group { tag: first, width, gist: rule.policy.gist(state) };
+            let group = Group { slot_key: first, width, gist: rule.policy.gist(state) };
             let groups = &mut table.lock(index).rest.groups;
-            groups.fold_group(group, &rule.policy, &read(&self.book));
+            groups.fold_group(group, &rule.policy, &read(&self.limit_table));
         }
     }
 }

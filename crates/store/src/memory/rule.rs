@@ -2,7 +2,7 @@
 //!
 //! A limit has one policy for most keys, and may have others for single ones; over time all of them
 //! may change. A rule is one of these policies, with an id under which states are written. Rules of
-//! one limit share states: a key is found under any of their ids, see `book.rs`.
+//! one limit share states: a key is found under any of their ids, see `limit_table.rs`.
 //!
 //! A rule that was changed leads to what it has become by its lineage, not by its id: so an id can
 //! be another rule's as soon as no state is written under it, however long the old rule is held.

@@ -5,7 +5,7 @@ use tidegate_core::{Decision, Limit, Receipt, Refused, Span, State, Tick, Verdic
 
 use super::one::{Held, Where};
 use super::shard::Shard;
-use super::tag::Tag;
+use super::slot_key::SlotKey;
 use super::{Charge, MemoryStore, Rule};
 use crate::sync::Arc;
 
@@ -100,9 +100,9 @@ impl MemoryStore {
             return None;
         }
         let taken = charges.iter().map(|charge| {
-            let (at, tag) = self.place_of(charge);
-            held.bring(charge.rule, self.tables[at.0].place(charge.key), now, &self.book);
-            held.shard(at).take_out(charge.rule, tag)
+            let (at, slot_key) = self.place_of(charge);
+            held.bring(charge.rule, self.tables[at.0].place(charge.key), now, &self.limit_table);
+            held.shard(at).take_out(charge.rule, slot_key)
         });
         let (mut states, known): (ArrayVec<State, LIMITS_MAX>, ArrayVec<bool, LIMITS_MAX>) =
             taken.unzip();
@@ -127,15 +127,15 @@ impl MemoryStore {
         for (((charge, state), known), (answer, _)) in
             charges.iter().zip(states).zip(known).zip(&answers)
         {
-            let (at, tag) = self.place_of(charge);
+            let (at, slot_key) = self.place_of(charge);
             let shard = held.shard(at);
             let is_charged = verdict.passes() || (is_refused && charges_for(charge, answer));
             let changed = is_charged && 0 < charge.cost;
             // A list was moved out, and goes back in any case.
             if known && (changed || charge.rule.policy.words() == 0) {
-                shard.give_back(charge.rule, tag, state);
+                shard.give_back(charge.rule, slot_key, state);
             } else if changed {
-                shard.add_owing(charge.rule, tag, state, now, &self.book);
+                shard.add_owing(charge.rule, slot_key, state, now, &self.limit_table);
             }
         }
         let due = held.each().filter_map(Shard::counts_call).last();
@@ -146,10 +146,10 @@ impl MemoryStore {
         Some((verdict, answers))
     }
 
-    fn place_of(&self, charge: &Charge<'_>) -> (Where, Tag) {
+    fn place_of(&self, charge: &Charge<'_>) -> (Where, SlotKey) {
         let table = charge.rule.table;
         let place = self.tables[table].place(charge.key);
-        ((table, place.shard), place.tag(charge.rule.id))
+        ((table, place.shard), place.slot_key(charge.rule.id))
     }
 
     /// Finds room for every key that is new, or a group; if there is neither, says for which, and
@@ -163,14 +163,14 @@ impl MemoryStore {
     ) -> Result<(), (usize, Span)> {
         let is_new = |index: usize| !known[index] && 0 < charges[index].cost;
         for index in (0..charges.len()).filter(|&index| is_new(index)) {
-            let (at, tag) = self.place_of(&charges[index]);
+            let (at, slot_key) = self.place_of(&charges[index]);
             let here = |&other: &usize| is_new(other) && self.place_of(&charges[other]).0 == at;
             let count = (0..charges.len()).filter(here).count();
             let (shard, rule) = (held.shard(at), charges[index].rule);
-            if shard.make_room(now, count, &self.book) {
+            if shard.make_room(now, count, &self.limit_table) {
                 continue;
             }
-            if !shard.can_fold(rule, tag) {
+            if !shard.can_fold(rule, slot_key) {
                 return Err((index, shard.room_in(now)));
             }
         }

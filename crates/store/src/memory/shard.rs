@@ -2,12 +2,12 @@
 
 use tidegate_core::{Decision, Policy, Receipt, Refused, State, Tick, Verdict};
 
-use super::book::Book;
 use super::groups::Groups;
+use super::limit_table::LimitTable;
 use super::lists::{Lists, place};
 use super::rule::Rule;
+use super::slot_key::SlotKey;
 use super::slots::Slots;
-use super::tag::Tag;
 use crate::sync::RwLock;
 
 /// The states of the keys whose hashes begin alike.
@@ -113,13 +113,13 @@ impl Shard {
     pub(super) fn decide(
         &mut self,
         rule: &Rule,
-        tag: Tag,
+        slot_key: SlotKey,
         now: Tick,
         cost: u32,
-        book: &RwLock<Book>,
+        limit_table: &RwLock<LimitTable>,
     ) -> (Decision, Option<Receipt>) {
-        let Ok(index) = self.slots.find(tag.0) else {
-            return self.decide_new(rule, tag, now.max(self.swept_at()), cost, book);
+        let Ok(index) = self.slots.find(slot_key.0) else {
+            return self.decide_new(rule, slot_key, now.max(self.swept_at()), cost, limit_table);
         };
         let mut state = self.take(index, &rule.policy);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
@@ -131,50 +131,56 @@ impl Shard {
     fn decide_new(
         &mut self,
         rule: &Rule,
-        tag: Tag,
+        slot_key: SlotKey,
         now: Tick,
         cost: u32,
-        book: &RwLock<Book>,
+        limit_table: &RwLock<LimitTable>,
     ) -> (Decision, Option<Receipt>) {
-        let mut state = self.newcomer(rule, tag);
+        let mut state = self.newcomer(rule, slot_key);
         let answer = rule.policy.decide_with_receipt(&mut state, now, cost);
         if cost == 0 {
             return answer;
         }
-        let has_room = self.make_room(now, 1, book);
+        let has_room = self.make_room(now, 1, limit_table);
         self.rest.crowded += u64::from(!has_room);
         if answer.1.is_none() {
             // One of a group may be refused at once; where that is charged, the group owes it.
             if rule.policy.refused() == Refused::Charge {
-                self.add_owing(rule, tag, state, now, book);
+                self.add_owing(rule, slot_key, state, now, limit_table);
             }
             return answer;
         }
-        if !has_room && !self.can_fold(rule, tag) {
+        if !has_room && !self.can_fold(rule, slot_key) {
             let verdict = Verdict::Deny { retry_after: self.room_in(now) };
             let fresh = rule.policy.peek(&mut rule.policy.fresh(), now, 0);
             return (Decision { verdict, remaining: 0, ..fresh }, None);
         }
-        self.add(tag, &rule.policy, state, now, book);
+        self.add(slot_key, &rule.policy, state, now, limit_table);
         answer
     }
 
     /// What a decision would be, without charging.
-    pub(super) fn peek(&mut self, rule: &Rule, tag: Tag, now: Tick, cost: u32) -> Decision {
-        self.look(rule, tag, |state| rule.policy.peek(state, now, cost))
+    pub(super) fn peek(
+        &mut self,
+        rule: &Rule,
+        slot_key: SlotKey,
+        now: Tick,
+        cost: u32,
+    ) -> Decision {
+        self.look(rule, slot_key, |state| rule.policy.peek(state, now, cost))
     }
 
     /// What is to be seen in the state of a key, which at most time has changed afterwards.
     pub(super) fn look<T>(
         &mut self,
         rule: &Rule,
-        tag: Tag,
+        slot_key: SlotKey,
         look: impl FnOnce(&mut State) -> T,
     ) -> T {
-        let known = self.slots.find(tag.0);
+        let known = self.slots.find(slot_key.0);
         let mut state = match known {
             Ok(index) => self.take(index, &rule.policy),
-            Err(_) => self.newcomer(rule, tag),
+            Err(_) => self.newcomer(rule, slot_key),
         };
         let seen = look(&mut state);
         if let Ok(index) = known {
@@ -185,17 +191,17 @@ impl Shard {
 
     /// Takes out what is known of a key, to be given back by [`Shard::give_back`] before the lock
     /// is; and whether anything is.
-    pub(super) fn take_out(&mut self, rule: &Rule, tag: Tag) -> (State, bool) {
-        let Ok(index) = self.slots.find(tag.0) else {
+    pub(super) fn take_out(&mut self, rule: &Rule, slot_key: SlotKey) -> (State, bool) {
+        let Ok(index) = self.slots.find(slot_key.0) else {
             self.rest.crowded += u64::from(self.is_full());
-            return (self.newcomer(rule, tag), false);
+            return (self.newcomer(rule, slot_key), false);
         };
         (self.take(index, &rule.policy), true)
     }
 
     /// Gives back what was taken out of a key that is known.
-    pub(super) fn give_back(&mut self, rule: &Rule, tag: Tag, state: State) {
-        if let Ok(index) = self.slots.find(tag.0) {
+    pub(super) fn give_back(&mut self, rule: &Rule, slot_key: SlotKey, state: State) {
+        if let Ok(index) = self.slots.find(slot_key.0) {
             self.put(index, &rule.policy, state);
         }
     }
@@ -203,40 +209,40 @@ impl Shard {
     /// Remembers a key that is not here yet: by itself if there is room, or else with its group.
     pub(super) fn add(
         &mut self,
-        tag: Tag,
+        slot_key: SlotKey,
         policy: &Policy,
         state: State,
         now: Tick,
-        book: &RwLock<Book>,
+        limit_table: &RwLock<LimitTable>,
     ) {
         if self.is_full() {
-            return self.fold(tag, policy, &state, book);
+            return self.fold(slot_key, policy, &state, limit_table);
         }
         if self.slots.is_crowded() {
-            self.forget_idle(now, book);
+            self.forget_idle(now, limit_table);
         }
-        self.adopt(tag, policy, state);
+        self.adopt(slot_key, policy, state);
     }
 
     /// The same for what is owed already: by itself, even above the cap, if there is no group.
     pub(super) fn add_owing(
         &mut self,
         rule: &Rule,
-        tag: Tag,
+        slot_key: SlotKey,
         state: State,
         now: Tick,
-        book: &RwLock<Book>,
+        limit_table: &RwLock<LimitTable>,
     ) {
-        if self.make_room(now, 1, book) || self.can_fold(rule, tag) {
-            self.add(tag, &rule.policy, state, now, book);
+        if self.make_room(now, 1, limit_table) || self.can_fold(rule, slot_key) {
+            self.add(slot_key, &rule.policy, state, now, limit_table);
         } else {
-            self.adopt(tag, &rule.policy, state);
+            self.adopt(slot_key, &rule.policy, state);
         }
     }
 
     /// Forgets a key.
-    pub(super) fn forget(&mut self, tag: Tag) {
-        if let Ok(index) = self.slots.find(tag.0) {
+    pub(super) fn forget(&mut self, slot_key: SlotKey) {
+        if let Ok(index) = self.slots.find(slot_key.0) {
             self.remove(index);
         }
     }
@@ -247,11 +253,11 @@ impl Shard {
         size_of::<Rest>() + self.slots.bytes() + lists.bytes() + groups.bytes()
     }
 
-    /// Writes `state` under `tag`; where something is written already, the worse of the two. It may
+    /// Writes `state` down; where something is written already, the worse of the two. It may
     /// be above the cap: a key that is owed something is never dropped.
-    pub(super) fn adopt(&mut self, tag: Tag, policy: &Policy, state: State) {
-        let Ok(index) = self.slots.find(tag.0) else {
-            return self.insert(tag, policy, state);
+    pub(super) fn adopt(&mut self, slot_key: SlotKey, policy: &Policy, state: State) {
+        let Ok(index) = self.slots.find(slot_key.0) else {
+            return self.insert(slot_key, policy, state);
         };
         let here = self.take(index, policy);
         let worse = policy.worse(&here, &state);
@@ -263,8 +269,8 @@ impl Shard {
 
     /// The state that a key starts from: fresh, or what its group owes, since it may be one of
     /// those that had no room.
-    pub(super) fn newcomer(&mut self, rule: &Rule, tag: Tag) -> State {
-        let gists = self.rest.groups.gist(tag).into_iter().chain(self.rest.others_owe.take());
+    pub(super) fn newcomer(&mut self, rule: &Rule, slot_key: SlotKey) -> State {
+        let gists = self.rest.groups.gist(slot_key).into_iter().chain(self.rest.others_owe.take());
         let worst = gists.reduce(|a, b| rule.policy.worse_gist(a, b));
         worst.map_or_else(|| rule.policy.fresh(), |gist| rule.policy.of_gist(gist))
     }
@@ -288,13 +294,13 @@ impl Shard {
         }
     }
 
-    fn insert(&mut self, tag: Tag, policy: &Policy, state: State) {
+    fn insert(&mut self, slot_key: SlotKey, policy: &Policy, state: State) {
         let words = if self.keeps_lists {
             [self.rest.lists.add(state) as u64, 0]
         } else {
             policy.pack(&state)
         };
-        self.slots.insert(tag.0, words);
+        self.slots.insert(slot_key.0, words);
     }
 
     pub(super) fn remove(&mut self, index: usize) {

@@ -7,7 +7,7 @@
 //! ever moves and no freed block stays behind.
 
 use super::rule::RuleId;
-use super::tag::{RULE_BITS, Tag, hash_of, rule_of};
+use super::slot_key::{RULE_BITS, SlotKey, hash_of, rule_of};
 
 /// Slots of `stride` words, tag first. A tag of zero is an empty slot.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Slots {
 
     /// The tag at `index`, or zero beyond the end.
     #[inline]
-    pub(super) fn tag(&self, index: usize) -> u64 {
+    pub(super) fn slot_key(&self, index: usize) -> u64 {
         self.words.get(index * self.stride()).copied().unwrap_or(0)
     }
 
@@ -82,24 +82,24 @@ impl Slots {
         [self.words[at + 1], second]
     }
 
-    /// The state word of `tag` where slots have two words; the shortest way to it.
+    /// The state word of `slot_key` where slots have two words; the shortest way to it.
     #[inline]
-    pub(super) fn word_of(&mut self, tag: Tag) -> Option<&mut u64> {
-        let (index, _) = self.word_at(tag)?;
+    pub(super) fn word_of(&mut self, slot_key: SlotKey) -> Option<&mut u64> {
+        let (index, _) = self.word_at(slot_key)?;
         self.words.as_chunks_mut::<2>().0.get_mut(index).map(|[_, word]| word)
     }
 
-    /// Which slot `tag` is in where slots have two words, and the state word there.
+    /// Which slot `slot_key` is in where slots have two words, and the state word there.
     #[inline]
-    pub(super) fn word_at(&self, Tag(tag): Tag) -> Option<(usize, u64)> {
-        let mut index = self.home(tag);
+    pub(super) fn word_at(&self, SlotKey(slot_key): SlotKey) -> Option<(usize, u64)> {
+        let mut index = self.home(slot_key);
         let (slots, _) = self.words.as_chunks::<2>();
         loop {
             let &[here, word] = slots.get(index)?;
-            if here == tag {
+            if here == slot_key {
                 return Some((index, word));
             }
-            if here == 0 || tag < here {
+            if here == 0 || slot_key < here {
                 return None;
             }
             index += 1;
@@ -123,50 +123,50 @@ impl Slots {
         }
     }
 
-    /// Where `tag` is, or where it belongs.
+    /// Where `slot_key` is, or where it belongs.
     #[inline]
-    pub(super) fn find(&self, tag: u64) -> Result<usize, usize> {
-        let mut index = self.home(tag);
+    pub(super) fn find(&self, slot_key: u64) -> Result<usize, usize> {
+        let mut index = self.home(slot_key);
         loop {
-            let here = self.tag(index);
-            if here == tag {
+            let here = self.slot_key(index);
+            if here == slot_key {
                 return Ok(index);
             }
-            if here == 0 || tag < here {
+            if here == 0 || slot_key < here {
                 return Err(index);
             }
             index += 1;
         }
     }
 
-    /// Where the first tag is that has the hash of `tag`, and for which `is_it` holds.
-    pub(super) fn find_like(&self, tag: u64, is_it: impl Fn(u64) -> bool) -> Option<usize> {
-        let mut index = self.home(tag);
+    /// Where the first tag is that has the hash of `slot_key`, and for which `is_it` holds.
+    pub(super) fn find_like(&self, slot_key: u64, is_it: impl Fn(u64) -> bool) -> Option<usize> {
+        let mut index = self.home(slot_key);
         loop {
-            let here = self.tag(index);
-            if here == 0 || hash_of(tag) < hash_of(here) {
+            let here = self.slot_key(index);
+            if here == 0 || hash_of(slot_key) < hash_of(here) {
                 return None;
             }
-            if hash_of(here) == hash_of(tag) && is_it(here) {
+            if hash_of(here) == hash_of(slot_key) && is_it(here) {
                 return Some(index);
             }
             index += 1;
         }
     }
 
-    /// The rules under which the hash of `tag` is written.
-    pub(super) fn ids_like(&self, tag: u64) -> impl Iterator<Item = RuleId> {
-        let tags = (self.home(tag)..).map(|index| self.tag(index));
-        let near = tags.take_while(move |&here| here != 0 && hash_of(here) <= hash_of(tag));
-        near.filter(move |&here| hash_of(here) == hash_of(tag)).map(rule_of)
+    /// The rules under which the hash of `slot_key` is written.
+    pub(super) fn ids_like(&self, slot_key: u64) -> impl Iterator<Item = RuleId> {
+        let tags = (self.home(slot_key)..).map(|index| self.slot_key(index));
+        let near = tags.take_while(move |&here| here != 0 && hash_of(here) <= hash_of(slot_key));
+        near.filter(move |&here| hash_of(here) == hash_of(slot_key)).map(rule_of)
     }
 
-    /// Puts a new `tag` in.
-    pub(super) fn insert(&mut self, tag: u64, state: [u64; 2]) {
+    /// Puts a new `slot_key` in.
+    pub(super) fn insert(&mut self, slot_key: u64, state: [u64; 2]) {
         if self.is_crowded() {
             self.grow();
         }
-        while !self.try_insert(tag, state) {
+        while !self.try_insert(slot_key, state) {
             self.grow();
         }
         self.live += 1;
@@ -181,7 +181,7 @@ impl Slots {
     /// Takes the slot at `index` out, and closes the gap.
     pub(super) fn remove(&mut self, index: usize) {
         let (stride, mut gap) = (self.stride(), index);
-        while self.tag(gap + 1) != 0 && self.home(self.tag(gap + 1)) <= gap {
+        while self.slot_key(gap + 1) != 0 && self.home(self.slot_key(gap + 1)) <= gap {
             self.words.copy_within((gap + 1) * stride..(gap + 2) * stride, gap * stride);
             gap += 1;
         }
@@ -190,14 +190,14 @@ impl Slots {
     }
 
     /// Inserts where it belongs, unless the run that it belongs to reaches the end.
-    fn try_insert(&mut self, tag: u64, state: [u64; 2]) -> bool {
-        let (Ok(index) | Err(index)) = self.find(tag);
-        let Some(empty) = (index..self.len()).find(|&index| self.tag(index) == 0) else {
+    fn try_insert(&mut self, slot_key: u64, state: [u64; 2]) -> bool {
+        let (Ok(index) | Err(index)) = self.find(slot_key);
+        let Some(empty) = (index..self.len()).find(|&index| self.slot_key(index) == 0) else {
             return false;
         };
         let stride = self.stride();
         self.words.copy_within(index * stride..empty * stride, (index + 1) * stride);
-        self.words[index * stride] = tag;
+        self.words[index * stride] = slot_key;
         self.set_state(index, state);
         true
     }
@@ -241,7 +241,7 @@ impl Slots {
         let stride = self.stride();
         let mut to = self.len();
         for from in (0..self.len()).rev() {
-            if self.tag(from) != 0 {
+            if self.slot_key(from) != 0 {
                 to -= 1;
                 if to != from {
                     self.words.copy_within(from * stride..(from + 1) * stride, to * stride);
@@ -259,7 +259,7 @@ impl Slots {
         let stride = self.stride();
         let mut next = 0;
         for from in self.len() - self.live()..self.len() {
-            let to = self.home(self.tag(from)).max(next);
+            let to = self.home(self.slot_key(from)).max(next);
             if from < to {
                 return false;
             }
@@ -272,22 +272,22 @@ impl Slots {
         true
     }
 
-    /// Where `tag` would like to be. Grows with the tag.
+    /// Where `slot_key` would like to be. Grows with the tag.
     #[inline]
-    fn home(&self, tag: u64) -> usize {
-        home(tag, self.homes as usize)
+    fn home(&self, slot_key: u64) -> usize {
+        home(slot_key, self.homes as usize)
     }
 }
 
-/// Where `tag` would like to be among so many homes.
+/// Where `slot_key` would like to be among so many homes.
 #[inline]
-fn home(tag: u64, homes: usize) -> usize {
-    let scaled = (u128::from(hash_of(tag)) * homes as u128) >> (64 - RULE_BITS);
+fn home(slot_key: u64, homes: usize) -> usize {
+    let scaled = (u128::from(hash_of(slot_key)) * homes as u128) >> (64 - RULE_BITS);
     usize::try_from(scaled).expect("less than the number of homes")
 }
 
-/// Where `tag` would like to be among `len` slots, for those who only want to be early.
+/// Where `slot_key` would like to be among `len` slots, for those who only want to be early.
 #[inline]
-pub(super) fn home_among(tag: u64, len: usize) -> usize {
-    home(tag, len.saturating_sub(Slots::TAIL))
+pub(super) fn home_among(slot_key: u64, len: usize) -> usize {
+    home(slot_key, len.saturating_sub(Slots::TAIL))
 }

@@ -2,14 +2,14 @@
 
 use tidegate_core::Tick;
 
-use super::book::Book;
+use super::limit_table::LimitTable;
 use super::lock::{Guard, Lock};
 use super::prefetch::prefetch;
 use super::rule::RuleId;
 use super::shard::Shard;
+use super::slot_key::SlotKey;
 use super::slots::home_among;
 use super::stats::MemoryStats;
-use super::tag::Tag;
 use crate::key::Key;
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -50,8 +50,8 @@ pub(super) struct Place {
 impl Place {
     /// What the key is known by there, under `rule`.
     #[inline]
-    pub(super) fn tag(self, rule: RuleId) -> Tag {
-        Tag::new(self.hash, rule)
+    pub(super) fn slot_key(self, rule: RuleId) -> SlotKey {
+        SlotKey::new(self.hash, rule)
     }
 }
 
@@ -110,7 +110,7 @@ impl Table {
     pub(super) fn prefetch(&self, place: Place, rule: RuleId) {
         prefetch(std::ptr::from_ref(&self.shards[place.shard]).addr());
         let hint = &self.hints[place.shard];
-        let index = home_among(place.tag(rule).0, hint.slots.load(Ordering::Relaxed));
+        let index = home_among(place.slot_key(rule).0, hint.slots.load(Ordering::Relaxed));
         let slot = index * self.stride * size_of::<u64>();
         let address = hint.address.load(Ordering::Relaxed).wrapping_add(slot);
         prefetch(address);
@@ -132,9 +132,9 @@ impl Table {
     }
 
     /// Sweeps a little of a shard, unless somebody is in it.
-    pub(super) fn sweep(&self, index: usize, now: Tick, book: &Book) {
+    pub(super) fn sweep(&self, index: usize, now: Tick, limit_table: &LimitTable) {
         if let Some(mut shard) = self.try_lock(index % self.shards.len()) {
-            shard.sweep(now, book);
+            shard.sweep(now, limit_table);
         }
     }
 

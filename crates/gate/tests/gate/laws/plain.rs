@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, State, Verdict};
-use tidegate_gate::{Gate, PlainCharge, PlainDecided, PlainLimit, WithoutStore};
+use tidegate_gate::{AdhocCharge, AdhocDecided, AdhocLimit, Gate, WithoutStore};
 use tidegate_sim::rng::Rng;
 use tidegate_store::MemoryStore;
 
@@ -31,18 +31,18 @@ fn per_day(cells: u32) -> Policy {
 }
 
 #[track_caller]
-fn plain(gate: &Gate, name: &str, policy: Policy) -> PlainLimit {
-    gate.plain(name, policy, WithoutStore::Open).unwrap()
+fn plain(gate: &Gate, name: &str, policy: Policy) -> AdhocLimit {
+    gate.adhoc(name, policy, WithoutStore::Open).unwrap()
 }
 
-fn decide(gate: &Gate, charges: &[PlainCharge<'_>]) -> PlainDecided {
-    done(gate.decide_plain(charges))
+fn decide(gate: &Gate, charges: &[AdhocCharge<'_>]) -> AdhocDecided {
+    done(gate.decide_adhoc(charges))
 }
 
 /// Each by itself: in a batch if the states are in this process, otherwise one by one.
-fn batch(gate: &Gate, charges: &[PlainCharge<'_>]) -> Vec<Decision> {
+fn batch(gate: &Gate, charges: &[AdhocCharge<'_>]) -> Vec<Decision> {
     let mut said = Vec::new();
-    let batched = gate.decide_plain_batch(charges, |decision| said.push(decision));
+    let batched = gate.decide_adhoc_batch(charges, |decision| said.push(decision));
     assert_eq!(batched.is_some(), gate.store().memory().is_some());
     if batched.is_none() {
         said.extend(charges.iter().map(|charge| decide(gate, &[*charge]).decision()));
@@ -51,9 +51,9 @@ fn batch(gate: &Gate, charges: &[PlainCharge<'_>]) -> Vec<Decision> {
 }
 
 /// What is left for a key.
-fn room(gate: &Gate, limit: &PlainLimit, key: &[&[u8]]) -> u32 {
-    let charge = PlainCharge { limit, key, cost: 0 };
-    done(gate.peek_plain(&[charge])).each[0].remaining
+fn room(gate: &Gate, limit: &AdhocLimit, key: &[&[u8]]) -> u32 {
+    let charge = AdhocCharge { limit, key, cost: 0 };
+    done(gate.peek_adhoc(&[charge])).each[0].remaining
 }
 
 fn any(rng: &mut Rng, below: u64) -> usize {
@@ -85,8 +85,8 @@ fn a_plain_limit_is_the_policy_digit_for_digit() {
                 expected.push(policy.decide(state, now, *cost));
                 let name = format!("key {id}");
                 let key: [&[u8]; 1] = [name.as_bytes()];
-                let charge = PlainCharge { limit: &one, key: &key, cost: *cost };
-                let peeked = done(gate.peek_plain(&[charge]));
+                let charge = AdhocCharge { limit: &one, key: &key, cost: *cost };
+                let peeked = done(gate.peek_adhoc(&[charge]));
                 assert_eq!(peeked.each[..], [looked], "seed {seed}");
                 let decided = decide(&gate, &[charge]);
                 assert_eq!(decided.decision(), *expected.last().unwrap(), "seed {seed}");
@@ -95,8 +95,8 @@ fn a_plain_limit_is_the_policy_digit_for_digit() {
             let names: Vec<String> = asked.iter().map(|(id, _)| format!("key {id}")).collect();
             let keys: Vec<[&[u8]; 1]> = names.iter().map(|name| [name.as_bytes()]).collect();
             let charges = asked.iter().zip(&keys);
-            let charges: Vec<PlainCharge<'_>> = charges
-                .map(|((_, cost), key)| PlainCharge { limit: &other, key, cost: *cost })
+            let charges: Vec<AdhocCharge<'_>> = charges
+                .map(|((_, cost), key)| AdhocCharge { limit: &other, key, cost: *cost })
                 .collect();
             assert_eq!(batch(&batched, &charges), expected, "seed {seed}");
         }
@@ -109,7 +109,7 @@ fn several_are_charged_all_or_none() {
     let (wide, tight) = (plain(&gate, "wide", per_day(100)), plain(&gate, "tight", per_day(2)));
     let key: &[&[u8]] = &[b"ada", b"7"];
     let both = |cost: u32| {
-        [PlainCharge { limit: &wide, key, cost }, PlainCharge { limit: &tight, key, cost: 1 }]
+        [AdhocCharge { limit: &wide, key, cost }, AdhocCharge { limit: &tight, key, cost: 1 }]
     };
     assert_eq!(decide(&gate, &both(10)).verdict, Verdict::Allow);
     assert_eq!(decide(&gate, &both(10)).verdict, Verdict::Allow);
@@ -126,12 +126,12 @@ fn what_is_named_twice_is_charged_once_by_the_higher_cost() {
     let (gate, _clock) = empty();
     let limit = plain(&gate, "p", per_day(10));
     let key: &[&[u8]] = &[b"ada"];
-    let charge = |cost: u32| PlainCharge { limit: &limit, key, cost };
+    let charge = |cost: u32| AdhocCharge { limit: &limit, key, cost };
     let decided = decide(&gate, &[charge(2), charge(5), charge(3)]);
     let left: Vec<u32> = decided.each.iter().map(|it| it.remaining).collect();
     assert_eq!(left, [5, 5, 5]);
     let changed = plain(&gate, "p", per_day(20));
-    let charge = [charge(1), PlainCharge { limit: &changed, key, cost: 4 }];
+    let charge = [charge(1), AdhocCharge { limit: &changed, key, cost: 4 }];
     assert_eq!(decide(&gate, &charge).each[0].remaining, 11);
 }
 
@@ -140,7 +140,7 @@ fn a_name_is_one_limit_and_keeps_what_was_consumed() {
     let (gate, _clock) = empty();
     let limit = plain(&gate, "p", per_day(10));
     let key: &[&[u8]] = &[b"ada"];
-    decide(&gate, &[PlainCharge { limit: &limit, key, cost: 4 }]);
+    decide(&gate, &[AdhocCharge { limit: &limit, key, cost: 4 }]);
     assert_eq!(room(&gate, &plain(&gate, "p", per_day(10)), key), 6);
     assert_eq!(room(&gate, &plain(&gate, "other", per_day(10)), key), 10);
     let raised = plain(&gate, "p", per_day(20));
@@ -154,7 +154,7 @@ fn a_name_is_one_limit_and_keeps_what_was_consumed() {
 fn a_rule_of_the_same_name_counts_apart() {
     let (gate, _clock) = empty();
     let limit = plain(&gate, "same", per_day(5));
-    decide(&gate, &[PlainCharge { limit: &limit, key: &[], cost: 4 }]);
+    decide(&gate, &[AdhocCharge { limit: &limit, key: &[], cost: 4 }]);
     assert_eq!(left(&gate.decide(&tidegate_gate::Sample::new("GET /"))), [4]);
     assert_eq!(room(&gate, &limit, &[]), 1);
 }
@@ -179,7 +179,7 @@ fn different_parts_are_different_keys() {
     ];
     for (at, key) in keys.iter().enumerate() {
         let cost = u32::try_from(at % 5).unwrap() + 1;
-        let decided = decide(&gate, &[PlainCharge { limit: &limit, key, cost }]);
+        let decided = decide(&gate, &[AdhocCharge { limit: &limit, key, cost }]);
         assert_eq!(decided.each[0].remaining, 5 - cost, "{key:?}");
     }
 }
@@ -189,9 +189,9 @@ fn a_reset_makes_one_key_fresh() {
     let (gate, _clock) = empty();
     let limit = plain(&gate, "p", per_day(5));
     for key in [&[&b"ada"[..]], &[&b"bob"[..]]] {
-        decide(&gate, &[PlainCharge { limit: &limit, key, cost: 5 }]);
+        decide(&gate, &[AdhocCharge { limit: &limit, key, cost: 5 }]);
     }
-    let names = done(gate.reset_plain(&limit, &[b"ada"])).unwrap();
+    let names = done(gate.reset_adhoc(&limit, &[b"ada"])).unwrap();
     assert_eq!(names, ["p"]);
     assert_eq!((room(&gate, &limit, &[b"ada"]), room(&gate, &limit, &[b"bob"])), (5, 0));
 }
@@ -212,16 +212,16 @@ fn keys_of_any_length_are_counted_each_by_itself() {
     ];
     for (at, key) in keys.iter().enumerate() {
         let cost = u32::try_from(at % 5).unwrap() + 1;
-        let decided = decide(&gate, &[PlainCharge { limit: &limit, key, cost }]);
+        let decided = decide(&gate, &[AdhocCharge { limit: &limit, key, cost }]);
         assert_eq!(decided.each[0].remaining, 5 - cost, "{at}");
     }
     let left = |key| room(&gate, &limit, key);
     assert_eq!((left(keys[0]), left(keys[1])), (4, 3), "the second time they are who they were");
     let charges =
-        [keys[0], keys[1], keys[4]].map(|key| PlainCharge { limit: &limit, key, cost: 1 });
+        [keys[0], keys[1], keys[4]].map(|key| AdhocCharge { limit: &limit, key, cost: 1 });
     let passes = batch(&gate, &charges).iter().map(|it| it.verdict.passes()).collect::<Vec<_>>();
     assert_eq!(passes, [true, true, false]);
-    done(gate.reset_plain(&limit, keys[4])).unwrap();
+    done(gate.reset_adhoc(&limit, keys[4])).unwrap();
     assert_eq!((left(keys[4]), left(keys[0])), (5, 3));
 }
 
@@ -231,16 +231,16 @@ fn more_limits_than_are_judged_at_once_pass_all_or_are_charged_to_none() {
     let limit = plain(&gate, "p", per_day(5));
     let names: Vec<String> = (0..=3 * MemoryStore::LIMITS_MAX).map(|id| id.to_string()).collect();
     let keys: Vec<[&[u8]; 1]> = names.iter().map(|name| [name.as_bytes()]).collect();
-    let mut charges: Vec<PlainCharge<'_>> =
-        keys.iter().map(|key| PlainCharge { limit: &limit, key, cost: 1 }).collect();
+    let mut charges: Vec<AdhocCharge<'_>> =
+        keys.iter().map(|key| AdhocCharge { limit: &limit, key, cost: 1 }).collect();
     // One that stands twice is charged once, by the higher cost.
-    charges.push(PlainCharge { cost: 3, ..charges[0] });
+    charges.push(AdhocCharge { cost: 3, ..charges[0] });
     let decided = decide(&gate, &charges);
     assert!(decided.verdict.passes());
     let left: Vec<u32> = decided.each.iter().map(|it| it.remaining).collect();
     assert_eq!((left[0], left.last(), left.len()), (2, Some(&2), charges.len()));
     assert!(left[1..keys.len()].iter().all(|left| *left == 4), "{left:?}");
-    decide(&gate, &[PlainCharge { cost: 4, ..charges[keys.len() - 1] }]);
+    decide(&gate, &[AdhocCharge { cost: 4, ..charges[keys.len() - 1] }]);
     let refused = decide(&gate, &charges);
     assert!(matches!(refused.verdict, Verdict::Deny { .. }), "{:?}", refused.verdict);
     assert_eq!((refused.each.len(), room(&gate, &limit, &keys[1])), (charges.len(), 4));
@@ -249,15 +249,15 @@ fn more_limits_than_are_judged_at_once_pass_all_or_are_charged_to_none() {
 #[test]
 fn there_is_a_bound_on_names() {
     let (gate, _clock) = empty();
-    for id in 0..PlainLimit::LIMITS_MAX {
+    for id in 0..AdhocLimit::LIMITS_MAX {
         plain(&gate, &id.to_string(), per_day(5));
     }
-    let error = gate.plain("more", per_day(5), WithoutStore::Open).unwrap_err().to_string();
+    let error = gate.adhoc("more", per_day(5), WithoutStore::Open).unwrap_err().to_string();
     assert!(error.contains("4096 plain limits"), "{error}");
     // Those that are there go on, and may be changed.
     assert_eq!(plain(&gate, "7", per_day(9)).policy(), &per_day(9));
     let (gate, _clock) = empty();
-    assert!(gate.plain(&"x".repeat(257), per_day(5), WithoutStore::Open).is_err());
+    assert!(gate.adhoc(&"x".repeat(257), per_day(5), WithoutStore::Open).is_err());
     let permits = Policy::new(Kind::Concurrency, Quota::new(2, Span::from_secs(60))).unwrap();
-    assert!(gate.plain("permits", permits, WithoutStore::Open).is_err());
+    assert!(gate.adhoc("permits", permits, WithoutStore::Open).is_err());
 }

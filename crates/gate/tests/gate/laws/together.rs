@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::{Decision, Kind, Policy, Quota, Span, State, Tick, Verdict};
-use tidegate_gate::{Admission, Gate, Reason, Request, Rules, Sample, Together};
+use tidegate_gate::{Admission, Gate, Joint, Reason, Request, Rules, Sample};
 use tidegate_sim::rng::Rng;
 
 use super::{gate, turns};
@@ -152,9 +152,9 @@ impl Model {
     }
 }
 
-fn together(gate: &Gate, requests: &[Sample]) -> Together {
+fn together(gate: &Gate, requests: &[Sample]) -> Joint {
     let requests: Vec<&dyn Request> = requests.iter().map(|it| it as &dyn Request).collect();
-    done(gate.admit_together(&requests))
+    done(gate.admit_jointly(&requests))
 }
 
 fn said(admission: &Admission) -> (Verdict, Vec<Decision>) {

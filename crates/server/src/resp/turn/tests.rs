@@ -187,7 +187,7 @@ fn a_caller_that_names_too_many_limits_is_refused_and_others_are_not() {
     assert!(others <= NAMED_MAX, "{others}");
     let policy = Parameters { dialect: Dialect::RedisCell, burst_max: 1, count: 1, period_secs: 9 };
     let policy = policy.policy().unwrap();
-    assert!(client.desk.gate.plain("of a file", policy, crate::resp::WITHOUT_STORE).is_ok());
+    assert!(client.desk.gate.adhoc("of a file", policy, crate::resp::WITHOUT_STORE).is_ok());
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 use tidegate_core::{Decision, Tick, Verdict};
 use tidegate_gate::ratelimit_field::ShownLimit;
-use tidegate_gate::{By, Gate, PlainCharge, PlainDecided};
+use tidegate_gate::{AdhocCharge, AdhocDecided, By, Gate};
 use tonic::Status;
 
 use super::EnvoyConfig;
@@ -121,14 +121,14 @@ impl<'j, 'a> Judging<'j, 'a> {
                 && let Some(limit) = &it.plain
             {
                 known.push(*at);
-                let charge = PlainCharge { limit, key: &it.key, cost: it.cost };
+                let charge = AdhocCharge { limit, key: &it.key, cost: it.cost };
                 asked.push(Asked { charge, own: it.own() });
             }
         }
         if asked.is_empty() {
             return Verdict::Allow;
         }
-        let PlainDecided { verdict, by, now, each } = ask(self.gate, &asked, takes).await;
+        let AdhocDecided { verdict, by, now, each } = ask(self.gate, &asked, takes).await;
         for (at, decision) in known.into_iter().zip(each) {
             self.said[at] = Some(decision);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 use tidegate_config::{EnvoyLimit, EnvoyUnit};
-use tidegate_gate::PlainLimit;
+use tidegate_gate::AdhocLimit;
 
 use super::InForce;
 use crate::rls::fields::OVERRIDE;
@@ -26,7 +26,7 @@ pub(super) enum Matched<'a> {
 #[derive(Debug)]
 pub(super) struct Limited<'a> {
     /// Nothing where nothing passes.
-    pub(super) plain: Option<PlainLimit>,
+    pub(super) plain: Option<AdhocLimit>,
     pub(super) key: SmallVec<[&'a [u8]; 7]>,
     pub(super) cost: u32,
     pub(super) name: &'a str,

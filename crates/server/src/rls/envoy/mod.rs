@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tidegate_config::{EnvoyLoaded, EnvoyRules, LoadError};
 use tidegate_core::WithoutStore;
-use tidegate_gate::{Gate, PlainLimit, Reloaded, Watch};
+use tidegate_gate::{AdhocLimit, Gate, Reloaded, Watch};
 
 use super::fields::shown_name;
 use super::overrides::plain;
@@ -38,7 +38,7 @@ struct InForce {
 #[derive(Debug)]
 struct Kept {
     /// Nothing where nothing is counted: without limit, or with none left.
-    plain: Option<PlainLimit>,
+    plain: Option<AdhocLimit>,
     /// What clients call it.
     shown: Box<str>,
 }
@@ -117,7 +117,7 @@ impl EnvoyConfig {
 /// The name of a limit in the gate: its place, or the digest of that where it is too long.
 fn name_of(path: &str) -> String {
     let name = format!("envoy/{path}");
-    if name.len() <= PlainLimit::NAME_BYTES_MAX {
+    if name.len() <= AdhocLimit::NAME_BYTES_MAX {
         return name;
     }
     let digest = ring::digest::digest(&ring::digest::SHA256, path.as_bytes());

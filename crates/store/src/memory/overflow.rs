@@ -1,9 +1,9 @@
 //! Whose keys a store is full of: for metrics, so that a flood has a name.
 
-use super::book::read;
+use super::limit_table::read;
 use super::rule::{Rule, RuleId};
+use super::slot_key::rule_of;
 use super::table::Table;
-use super::tag::rule_of;
 use super::{MemoryStore, Shard};
 use crate::sync::lock;
 
@@ -20,7 +20,7 @@ impl MemoryStore {
         }
         // Every id stays whose it is.
         let _no_ids_given_up = lock(&self.naming);
-        let place_of_id = read(&self.book).places(rules);
+        let place_of_id = read(&self.limit_table).places(rules);
         for table in &self.tables {
             table.each_id(|id| {
                 if let Some(place) = place_of_id.get(usize::from(id)).copied().flatten() {
@@ -43,8 +43,8 @@ impl Table {
     fn each_id(&self, mut each: impl FnMut(RuleId)) {
         for index in 0..self.shards() {
             let shard = self.lock(index);
-            let tags = (0..shard.slots().len()).map(|index| shard.slots().tag(index));
-            tags.filter(|tag| *tag != 0).for_each(|tag| each(rule_of(tag)));
+            let tags = (0..shard.slots().len()).map(|index| shard.slots().slot_key(index));
+            tags.filter(|slot_key| *slot_key != 0).for_each(|slot_key| each(rule_of(slot_key)));
         }
     }
 }

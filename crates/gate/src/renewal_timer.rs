@@ -11,10 +11,10 @@ use tidegate_store::{Clock, WakeId};
 
 use crate::admission::Admission;
 
-/// Keeps the permits of a request until it is dropped; made by [`ToKeep::keep`].
+/// Keeps the permits of a request until it is dropped; made by [`RenewalPlan::keep`].
 #[must_use = "permits are kept until this is dropped"]
 #[derive(Debug)]
-pub struct Keeping(Arc<Keeper>);
+pub struct RenewalTimer(Arc<Keeper>);
 
 struct Keeper {
     clock: Arc<dyn Clock>,
@@ -32,12 +32,12 @@ type Reach = dyn Fn(&mut dyn FnMut(&mut Admission)) + Send + Sync;
 pub(crate) struct Held {
     /// Nothing once it was taken out.
     admission: Arc<Mutex<Option<Box<Admission>>>>,
-    keeping: Option<Keeping>,
+    keeping: Option<RenewalTimer>,
 }
 
 impl Held {
     pub(crate) fn new(admission: Box<Admission>) -> Held {
-        let to_keep = admission.to_keep();
+        let renewal_plan = admission.renewal_plan();
         let admission = Arc::new(Mutex::new(Some(admission)));
         let waits = Arc::downgrade(&admission);
         let reach = move |renew: &mut dyn FnMut(&mut Admission)| {
@@ -47,7 +47,7 @@ impl Held {
                 renew(admission);
             }
         };
-        Held { admission, keeping: to_keep.map(|it| it.keep(reach)) }
+        Held { admission, keeping: renewal_plan.map(|it| it.keep(reach)) }
     }
 
     /// Does something with it; nothing once it was taken out.
@@ -76,16 +76,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// What it takes to keep the permits of an admission.
 #[derive(Debug)]
-pub struct ToKeep {
+pub struct RenewalPlan {
     clock: Arc<dyn Clock>,
     lapse_at: Tick,
 }
 
 impl Admission {
     /// What it takes to keep its permits; nothing if it has none.
-    pub fn to_keep(&self) -> Option<ToKeep> {
+    pub fn renewal_plan(&self) -> Option<RenewalPlan> {
         let lapse_at = self.permits_lapse_at()?;
-        Some(ToKeep { clock: Arc::clone(&self.generation.home.clock), lapse_at })
+        Some(RenewalPlan { clock: Arc::clone(&self.in_force.home.clock), lapse_at })
     }
 
     /// When the first of those permits lapses that have not: what has lapsed is not to be had back.
@@ -94,15 +94,15 @@ impl Admission {
     }
 }
 
-impl ToKeep {
+impl RenewalPlan {
     /// Renews permits for as long as what this returns is kept. `reach` shows the admission to
     /// whoever renews, on another thread, as long as there is one. It is not called by this, unless
     /// the clock does so, and then nothing that it locks may be locked.
     pub fn keep(
         self,
         reach: impl Fn(&mut dyn FnMut(&mut Admission)) + Send + Sync + 'static,
-    ) -> Keeping {
-        let ToKeep { clock, lapse_at } = self;
+    ) -> RenewalTimer {
+        let RenewalPlan { clock, lapse_at } = self;
         let keeper = Arc::new(Keeper {
             clock,
             reach: Box::new(reach),
@@ -110,7 +110,7 @@ impl ToKeep {
             next: Mutex::default(),
         });
         keeper.wait(lapse_at);
-        Keeping(keeper)
+        RenewalTimer(keeper)
     }
 }
 
@@ -161,7 +161,7 @@ impl Wake for Keeper {
     }
 }
 
-impl Drop for Keeping {
+impl Drop for RenewalTimer {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Release);
         self.0.cancel();

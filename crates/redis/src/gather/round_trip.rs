@@ -11,23 +11,23 @@ use tidegate_store::Clock as _;
 use tokio::sync::MutexGuard;
 
 use super::eager::{Waited, eagerly};
-use super::lane::{Lane, count};
-use super::party::{Outbox, Portion};
+use super::group::{Outbox, Portion};
+use super::shard_queue::{ShardQueue, count};
 use super::{Answer, Decided, Gather, Reply};
 use crate::call::{self, Outcome, Request, Run};
 use crate::failure::StoreError;
+use crate::found;
 use crate::plan::Does;
 use crate::refusals::When;
-use crate::told;
 use crate::wire::{self, CallError, ScriptCall};
 
 /// What became of each call of a trip: mostly one.
 type Results = SmallVec<[Result<wire::Reply, CallError>; 1]>;
 
 /// Trips to one server, one after another.
-pub(super) struct Trip<'a> {
+pub(super) struct RoundTrip<'a> {
     gather: &'a Gather,
-    lane: &'a Lane,
+    lane: &'a ShardQueue,
     /// Held from when an answer is there until the next call is sent.
     ///
     /// Two calls that were answered together would otherwise be sent together, and so be answered
@@ -51,10 +51,10 @@ struct Heard<'a> {
     epoch: u64,
 }
 
-impl<'a> Trip<'a> {
+impl<'a> RoundTrip<'a> {
     /// Begins when nobody else hands out answers.
-    pub(super) async fn begin(gather: &'a Gather, lane: &'a Lane) -> Trip<'a> {
-        Trip { gather, lane, hand: lane.hand().await }
+    pub(super) async fn begin(gather: &'a Gather, lane: &'a ShardQueue) -> RoundTrip<'a> {
+        RoundTrip { gather, lane, hand: lane.hand().await }
     }
 
     /// Has all requests decided before the earliest deadline, and answers each.
@@ -164,7 +164,7 @@ impl<'a> Trip<'a> {
 /// The same for one request: the way of whoever asks alone, without a list of anything.
 pub(super) async fn alone(
     gather: &Gather,
-    lane: &Lane,
+    lane: &ShardQueue,
     request: &Request,
     deadline: Tick,
 ) -> Answer {
@@ -229,8 +229,8 @@ impl Teller<'_> {
             Outcome::Refunded(is_back) => Ok(Reply::Refunded(*is_back)),
             Outcome::Decided { passed, found } => {
                 let (verdict, answers) = match request.does {
-                    Does::Decide => told::decide(found, judged),
-                    _ => told::peek(found, judged),
+                    Does::Decide => found::decide(found, judged),
+                    _ => found::peek(found, judged),
                 };
                 if request.does.judges() && verdict.passes() != (place < *passed) {
                     return Err(StoreError::Damaged("script and core do not agree on it".into()));

@@ -8,7 +8,7 @@ use tidegate_core::Tick;
 
 use super::behind_others;
 use super::eager::{Eagerness, Waited};
-use super::party::{Outbox, Party, Portion, Waiter};
+use super::group::{Group, Outbox, Portion, Waiter};
 use crate::breaker::{Breaker, Permission};
 use crate::call::Request;
 use crate::failure::StoreError;
@@ -36,7 +36,7 @@ const HAND_TRIES: usize = 4;
 const HAND_WAIT: Duration = Duration::from_millis(1);
 
 /// The queue of one server.
-pub(super) struct Lane {
+pub(super) struct ShardQueue {
     number: usize,
     /// Whose turn it is to hand out answers and to send the next call.
     hand: tokio::sync::Mutex<()>,
@@ -44,7 +44,7 @@ pub(super) struct Lane {
 }
 
 struct State {
-    parties: VecDeque<Arc<Party>>,
+    parties: VecDeque<Arc<Group>>,
     /// How many parties have ever left the queue: the number of the first that is there.
     first: u64,
     /// The number of the party that last came to each place; it may have left.
@@ -100,8 +100,8 @@ pub(super) struct Taken {
     pub(super) start: Start,
 }
 
-impl Lane {
-    pub(super) fn new(number: usize) -> Lane {
+impl ShardQueue {
+    pub(super) fn new(number: usize) -> ShardQueue {
         let state = State {
             parties: VecDeque::new(),
             first: 1,
@@ -115,7 +115,7 @@ impl Lane {
             calls_max: CALLS_MAX,
             breaker: Breaker::new(),
         };
-        Lane { number, hand: tokio::sync::Mutex::default(), state: Mutex::new(state) }
+        ShardQueue { number, hand: tokio::sync::Mutex::default(), state: Mutex::new(state) }
     }
 
     pub(super) fn number(&self) -> usize {
@@ -126,7 +126,7 @@ impl Lane {
         self.lock().breaker.is_closed()
     }
 
-    /// Takes the turn if nobody is there; then [`Lane::leave`] ends it.
+    /// Takes the turn if nobody is there; then [`ShardQueue::leave`] ends it.
     pub(super) fn enter_alone(
         &self,
         deadline: Tick,
@@ -160,7 +160,7 @@ impl Lane {
         if let Some(entry) = self.join(hash, deadline, |other| other.is_like(&request)) {
             return Ok(entry);
         }
-        let (party, waiter) = Party::new(request, deadline);
+        let (party, waiter) = Group::new(request, deadline);
         let mut state = self.lock();
         permit(&mut state.breaker, now)?;
         if WAITING_MAX <= state.waiting {
@@ -287,13 +287,13 @@ impl State {
     }
 
     /// Puts a party at the end of the queue, to be found by its hash.
-    fn add(&mut self, hash: u64, party: Arc<Party>) {
+    fn add(&mut self, hash: u64, party: Arc<Group>) {
         self.places[place(hash)] = self.first + self.parties.len() as u64;
         self.parties.push_back(party);
     }
 
     /// The party that came last to the place of that hash, if it is still here.
-    fn find(&self, hash: u64) -> Option<&Arc<Party>> {
+    fn find(&self, hash: u64) -> Option<&Arc<Group>> {
         let index = self.places[place(hash)].checked_sub(self.first)?;
         self.parties.get(usize::try_from(index).ok()?)
     }
@@ -347,7 +347,7 @@ mod tests {
     use tidegate_core::Span;
 
     use super::*;
-    use crate::gather::party::tests::sample;
+    use crate::gather::group::tests::sample;
     use crate::plan::Does;
 
     fn at(millis: u32) -> Tick {
@@ -362,7 +362,7 @@ mod tests {
 
     /// A lane, and all who wait in it.
     struct Stand {
-        lane: Lane,
+        lane: ShardQueue,
         waiters: Vec<Waiter>,
         entered: u32,
         alike: Request,
@@ -370,7 +370,7 @@ mod tests {
 
     impl Stand {
         fn new() -> Stand {
-            Stand { lane: Lane::new(0), waiters: Vec::new(), entered: 0, alike: sample() }
+            Stand { lane: ShardQueue::new(0), waiters: Vec::new(), entered: 0, alike: sample() }
         }
 
         fn enter_alone(&self, deadline: Tick, now: Tick) -> Result<bool, StoreError> {

@@ -14,7 +14,7 @@ use tidegate_store::{RestoredRule, Rule};
 
 /// Limits that wait for somebody to ask for them.
 #[derive(Debug, Default)]
-pub(crate) struct RestoredLimits(Mutex<HashMap<String, Waiting>>);
+pub(crate) struct OrphanLimits(Mutex<HashMap<String, Waiting>>);
 
 #[derive(Debug)]
 struct Waiting {
@@ -27,15 +27,15 @@ struct Waiting {
 /// store can name all.
 const LEFT_BEHIND_MAX: usize = 10_000;
 
-impl RestoredLimits {
-    pub(crate) fn new(rules: Vec<RestoredRule>) -> RestoredLimits {
+impl OrphanLimits {
+    pub(crate) fn new(rules: Vec<RestoredRule>) -> OrphanLimits {
         let waiting = |rule: RestoredRule| (rule.name.clone(), Waiting { rule, until: None });
         let by_name = rules.into_iter().map(waiting);
-        RestoredLimits(Mutex::new(by_name.collect()))
+        OrphanLimits(Mutex::new(by_name.collect()))
     }
 
     /// The limit of this name, if what it knows still counts at `now`. It stays here until it is
-    /// [claimed](RestoredLimits::claimed), so that no snapshot misses it.
+    /// [claimed](OrphanLimits::claimed), so that no snapshot misses it.
     pub(crate) fn find(&self, name: &str, now: Tick) -> Option<Rule> {
         self.lock().get(name).filter(|it| !it.is_over(now)).map(|it| it.rule.rule.clone())
     }
@@ -110,7 +110,7 @@ mod tests {
         let tick = Tick::from_micros;
         let bucket = Policy::token_bucket(Quota::per_hour(2)).unwrap();
         let day = Policy::calendar(2, [tick(0), tick(10), tick(20)]).unwrap();
-        let limits = RestoredLimits::new(vec![named("bucket", bucket), named("day", day)]);
+        let limits = OrphanLimits::new(vec![named("bucket", bucket), named("day", day)]);
         assert!(limits.find("bucket", tick(100)).is_some());
         assert!(limits.find("other", tick(100)).is_none());
         assert!(limits.find("day", tick(9)).is_some() && limits.find("day", tick(10)).is_none());
@@ -128,7 +128,7 @@ mod tests {
             limit: String::new(),
             rule: store.rule(Policy::token_bucket(quota).unwrap()).unwrap(),
         };
-        let limits = RestoredLimits::new(vec![named(0, Quota::per_hour(1))]);
+        let limits = OrphanLimits::new(vec![named(0, Quota::per_hour(1))]);
         let hour = Tick::from_micros(3_600_000_000);
         let of = |numbers: std::ops::Range<u32>, quota: Quota| -> Vec<RestoredRule> {
             numbers.map(|number| named(number, quota)).collect()

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 use tidegate_store::{MemoryStore, StoreKey};
 
-use super::{PlainCharge, PlainLimit};
+use super::{AdhocCharge, AdhocLimit};
 
 /// Each limit once for a key, with the highest cost.
 pub(super) struct Asked<'a> {
@@ -15,7 +15,7 @@ pub(super) struct Asked<'a> {
 }
 
 pub(super) struct Once<'a> {
-    pub(super) limit: &'a PlainLimit,
+    pub(super) limit: &'a AdhocLimit,
     pub(super) key: StoreKey,
     pub(super) cost: u32,
 }
@@ -23,8 +23,8 @@ pub(super) struct Once<'a> {
 impl<'a> Asked<'a> {
     /// Nothing if the store makes no key of one.
     pub(super) fn new(
-        charges: &[PlainCharge<'a>],
-        key_of: impl Fn(&PlainCharge<'a>) -> Option<StoreKey>,
+        charges: &[AdhocCharge<'a>],
+        key_of: impl Fn(&AdhocCharge<'a>) -> Option<StoreKey>,
     ) -> Option<Asked<'a>> {
         let mut asked = Asked { once: SmallVec::new(), places: SmallVec::new() };
         // A few are looked through; of many, whoever asks may bring very many.

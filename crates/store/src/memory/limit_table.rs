@@ -11,7 +11,7 @@ use crate::sync::{Arc, PoisonError, RwLock, Weak};
 
 /// All rules by their ids, those of the past included.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct LimitTable {
     entries: Vec<Entry>,
     /// Ids that nobody writes by and no state is written under.
     free: Vec<RuleId>,
@@ -79,7 +79,7 @@ impl Wanted<'_> {
     }
 }
 
-impl Book {
+impl LimitTable {
     /// Changes the policy of `rule` at a tick, and writes down what it has become; `None` if there
     /// is no id left. A policy that it has had goes on under the id that it had.
     pub(super) fn change(&mut self, rule: &Rule, applied: Applied, now: Tick) -> Option<Rule> {
@@ -362,6 +362,6 @@ fn present(rule: &Rule) -> Rule {
 }
 
 /// The book, open for reading.
-pub(super) fn read(book: &RwLock<Book>) -> impl Deref<Target = Book> {
-    book.read().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn read(limit_table: &RwLock<LimitTable>) -> impl Deref<Target = LimitTable> {
+    limit_table.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,9 +8,9 @@ use tidegate_config::{Asks, Part, Plan, Planned, Rules};
 use tidegate_core::{Tick, Verdict};
 use tidegate_store::{By, KeyTooLong};
 
-use super::Together;
+use super::Joint;
 use crate::admission::{Admission, Judged, Reason};
-use crate::apart::Lease;
+use crate::per_core::PolicyRef;
 
 /// A rule that is asked once for a key, whoever it is for. Its cost is the highest.
 #[derive(Clone)]
@@ -20,38 +20,38 @@ pub(super) struct Once<'p, 'f, K> {
 }
 
 /// What is left when the limits have been asked: who hears what.
-pub(super) struct Shares {
+pub(super) struct Portions {
     admissions: Vec<Admission>,
     /// For each rule that is asked once: who holds the charge, and where its limits stand.
     asked: Vec<(usize, Range<usize>)>,
     /// For each request its part in the rules, in the order of its answers.
-    parts: Vec<SmallVec<[Share; 4]>>,
+    parts: Vec<SmallVec<[Portion; 4]>>,
 }
 
 /// A request's part in a rule.
-struct Share {
+struct Portion {
     asked: usize,
     cost: u32,
     is_open: bool,
     is_shadow: bool,
 }
 
-impl Shares {
+impl Portions {
     /// Who shares what, and what is to be asked: what is enforced first, then what is in shadow.
     pub(super) fn new<'p, 'f, K: Clone + Eq>(
-        generation: &Arc<Lease>,
+        in_force: &Arc<PolicyRef>,
         plans: &'p [Plan<'f>],
         now: Tick,
         key_of: impl Fn(&[Part<'_>]) -> Result<K, KeyTooLong>,
-    ) -> (Shares, Vec<Once<'p, 'f, K>>) {
-        let planned = |plan: &Plan<'_>| Admission::planned(generation, plan, now);
+    ) -> (Portions, Vec<Once<'p, 'f, K>>) {
+        let planned = |plan: &Plan<'_>| Admission::planned(in_force, plan, now);
         let mut admissions: Vec<Admission> = plans.iter().map(planned).collect();
         let mut keyed: Vec<SmallVec<[Once<'p, 'f, K>; 4]>> = Vec::with_capacity(plans.len());
         for (plan, admission) in plans.iter().zip(&mut admissions) {
             keyed.push(keys(plan, admission, &key_of));
         }
         let mut once: Vec<Once<'p, 'f, K>> = Vec::new();
-        let mut shares = Shares {
+        let mut portions = Portions {
             admissions,
             asked: Vec::new(),
             parts: keyed.iter().map(|_| SmallVec::new()).collect(),
@@ -59,15 +59,15 @@ impl Shares {
         for is_shadow in [false, true] {
             for (request, keyed) in keyed.iter().enumerate() {
                 let keyed = keyed.iter().filter(|one| one.planned.is_shadow == is_shadow);
-                keyed.for_each(|one| shares.join(request, one.clone(), &mut once));
+                keyed.for_each(|one| portions.join(request, one.clone(), &mut once));
             }
         }
-        shares.place(&once);
-        if Rules::LIMITS_MAX < shares.limits(&once).0.len() {
-            shares.are_too_many();
+        portions.place(&once);
+        if Rules::LIMITS_MAX < portions.limits(&once).0.len() {
+            portions.are_too_many();
             once.clear();
         }
-        (shares, once)
+        (portions, once)
     }
 
     /// Adds a request's part in a rule. Few are shared, so that all are looked through.
@@ -86,7 +86,7 @@ impl Shares {
         if once[asked].planned.cost < cost {
             (once[asked], self.asked[asked].0) = (wanted, request);
         }
-        self.parts[request].push(Share { asked, cost, is_open, is_shadow });
+        self.parts[request].push(Portion { asked, cost, is_open, is_shadow });
     }
 
     /// Notes where the limits of each rule stand among all.
@@ -109,7 +109,7 @@ impl Shares {
 
     fn are_too_many(&mut self) {
         for (admission, parts) in self.admissions.iter_mut().zip(&mut self.parts) {
-            if parts.iter().any(|share| !share.is_shadow) {
+            if parts.iter().any(|portion| !portion.is_shadow) {
                 admission.never(Reason::TooManyLimits);
             }
             parts.clear();
@@ -124,26 +124,26 @@ impl Shares {
 
     /// Gives every request what its limits said; only one of those that share a limit gets what
     /// was charged.
-    pub(super) fn hand_out(self, by: By, judged: impl Iterator<Item = Judged>) -> Together {
-        let Shares { mut admissions, asked, parts } = self;
+    pub(super) fn hand_out(self, by: By, judged: impl Iterator<Item = Judged>) -> Joint {
+        let Portions { mut admissions, asked, parts } = self;
         let mut judged: Vec<Option<Judged>> = judged.map(Some).collect();
         let mut copies = Vec::new();
-        for (request, share) in each_share(&parts) {
-            let (holder, limits) = &asked[share.asked];
+        for (request, portion) in each_share(&parts) {
+            let (holder, limits) = &asked[portion.asked];
             if *holder != request {
                 let limits = judged[limits.clone()].iter().flatten();
-                copies.extend(limits.map(|judged| judged.shared(share.cost, share.is_open)));
+                copies.extend(limits.map(|judged| judged.shared(portion.cost, portion.is_open)));
             }
         }
         let mut copies = copies.into_iter();
-        for (request, share) in each_share(&parts) {
-            let (holder, limits) = &asked[share.asked];
+        for (request, portion) in each_share(&parts) {
+            let (holder, limits) = &asked[portion.asked];
             let admission = &mut admissions[request];
             for judged in &mut judged[limits.clone()] {
                 let own = if *holder == request { judged.take() } else { copies.next() };
                 admission.each.extend(own);
             }
-            if !share.is_shadow {
+            if !portion.is_shadow {
                 admission.by = by;
             }
         }
@@ -182,12 +182,12 @@ fn keys<'p, 'f, K>(
     keyed
 }
 
-fn each_share(parts: &[SmallVec<[Share; 4]>]) -> impl Iterator<Item = (usize, &Share)> {
+fn each_share(parts: &[SmallVec<[Portion; 4]>]) -> impl Iterator<Item = (usize, &Portion)> {
     let parts = parts.iter().enumerate();
-    parts.flat_map(|(request, shares)| shares.iter().map(move |share| (request, share)))
+    parts.flat_map(|(request, portions)| portions.iter().map(move |portion| (request, portion)))
 }
 
-fn conclude(mut admissions: Vec<Admission>) -> Together {
+fn conclude(mut admissions: Vec<Admission>) -> Joint {
     let mut together = Verdict::Allow;
     for admission in &mut admissions {
         let enforced = admission.each.iter().filter(|judged| !judged.is_shadow);
@@ -197,5 +197,5 @@ fn conclude(mut admissions: Vec<Admission>) -> Together {
         admission.count();
         together = together.and(own);
     }
-    Together { verdict: together, each: admissions }
+    Joint { verdict: together, each: admissions }
 }

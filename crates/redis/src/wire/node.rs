@@ -17,7 +17,7 @@ use tidegate_store::NodeHealth;
 
 /// One server's place.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct Node {
     link: watch::Sender<Option<Link>>,
     record: Mutex<Record>,
     /// Whether it holds slots, or is the only one.
@@ -44,8 +44,8 @@ struct Record {
     complaint: Option<Arc<str>>,
 }
 
-impl Lane {
-    pub(super) fn new(address: Address, alarm: Option<Arc<Notify>>, runs: Runs) -> Lane {
+impl Node {
+    pub(super) fn new(address: Address, alarm: Option<Arc<Notify>>, runs: Runs) -> Node {
         let record = Record {
             address,
             info: Info::default(),
@@ -55,7 +55,7 @@ impl Lane {
             has_warned: false,
             complaint: None,
         };
-        Lane {
+        Node {
             link: watch::Sender::new(None),
             record: Mutex::new(record),
             is_wanted: AtomicBool::new(true),

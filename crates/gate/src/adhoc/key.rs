@@ -12,7 +12,7 @@ use crate::secret::KeySecret;
 impl Home {
     /// The key of these parts, as the store wants it. The first is the tenant.
     #[inline]
-    pub(super) fn plain_key(&self, parts: &[&[u8]]) -> Option<StoreKey> {
+    pub(super) fn adhoc_key(&self, parts: &[&[u8]]) -> Option<StoreKey> {
         let text = || text_key(parts, self.secret.as_ref());
         self.store.key_form().key(|keys| hash_key(keys, parts), text).ok()
     }

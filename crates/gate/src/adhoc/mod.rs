@@ -6,8 +6,8 @@
 //! are fresh can have one forgotten.
 
 mod ask;
-mod book;
 mod key;
+mod limits;
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use tidegate_store::{
 };
 
 use self::ask::Asked;
-pub(crate) use self::book::Book;
 use self::key::hash_key;
+pub(crate) use self::limits::AdhocLimits;
 use crate::gate::Gate;
-use crate::generation::memory_rule;
+use crate::in_force::memory_rule;
 use crate::later::later;
 use crate::reset::Resetting;
 
 /// A limit that is in no policy. Clones are the same limit.
 ///
-/// Made by [`Gate::plain`], and only good for that gate.
+/// Made by [`Gate::adhoc`], and only good for that gate.
 #[derive(Clone, Debug)]
-pub struct PlainLimit(Arc<Kept>);
+pub struct AdhocLimit(Arc<Kept>);
 
 #[derive(Debug)]
 struct Kept {
@@ -42,9 +42,9 @@ struct Kept {
 
 /// So many cells of one key under a plain limit.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainCharge<'a> {
+pub struct AdhocCharge<'a> {
     /// By which limit.
-    pub limit: &'a PlainLimit,
+    pub limit: &'a AdhocLimit,
     /// Whom it counts, in parts that are never mistaken for each other, however long: what is kept
     /// of them is a hash. The first is the tenant: what begins alike lives together in a cluster.
     pub key: &'a [&'a [u8]],
@@ -54,7 +54,7 @@ pub struct PlainCharge<'a> {
 
 /// What plain limits said.
 #[derive(Clone, Debug)]
-pub struct PlainDecided {
+pub struct AdhocDecided {
     /// The verdict of all of them together.
     pub verdict: Verdict,
     /// By what it was decided.
@@ -68,11 +68,11 @@ pub struct PlainDecided {
 
 later! {
     /// A decision by plain limits that is being made. In this process it is there at once.
-    DecidePlain -> PlainDecided,
+    DecideAdhoc -> AdhocDecided,
     #[expect(clippy::result_large_err, reason = "both ways are the answer: a box would cost more")]
 }
 
-impl PlainLimit {
+impl AdhocLimit {
     /// How many plain limits a gate keeps.
     pub const LIMITS_MAX: usize = 4_096;
 
@@ -90,12 +90,12 @@ impl PlainLimit {
     }
 
     /// Whether they count in the same place. A name is one limit, whatever it was before.
-    fn is(&self, other: &PlainLimit) -> bool {
+    fn is(&self, other: &AdhocLimit) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0.name == other.0.name
     }
 }
 
-impl PlainCharge<'_> {
+impl AdhocCharge<'_> {
     /// What is said of it where nobody can be asked.
     fn never(&self) -> Decision {
         let limit = self.limit.policy().limit();
@@ -103,7 +103,7 @@ impl PlainCharge<'_> {
     }
 }
 
-impl PlainDecided {
+impl AdhocDecided {
     /// All in one: the verdict, with the numbers of the limit that is closest to refusing, or that
     /// refused for longest.
     pub fn decision(&self) -> Decision {
@@ -113,9 +113,9 @@ impl PlainDecided {
         Decision { verdict, ..speaks.copied().unwrap_or(nothing) }
     }
 
-    fn never(charges: &[PlainCharge<'_>], now: Tick) -> PlainDecided {
-        let each = charges.iter().map(PlainCharge::never).collect();
-        PlainDecided { verdict: Verdict::Never, by: By::Store, now, each }
+    fn never(charges: &[AdhocCharge<'_>], now: Tick) -> AdhocDecided {
+        let each = charges.iter().map(AdhocCharge::never).collect();
+        AdhocDecided { verdict: Verdict::Never, by: By::Store, now, each }
     }
 }
 
@@ -125,25 +125,25 @@ impl Gate {
     ///
     /// It never counts with a rule of the policy, even if both have one name. Limits of requests in
     /// flight belong into a policy: what they lend has to come back, and here nobody holds it.
-    pub fn plain(
+    pub fn adhoc(
         &self,
         name: &str,
         policy: Policy,
         without: WithoutStore,
-    ) -> Result<PlainLimit, StoreFailure> {
+    ) -> Result<AdhocLimit, StoreFailure> {
         if policy.kind() == Kind::Concurrency {
             let message = "a plain limit cannot be one of requests in flight: use a rule";
             return Err(StoreFailure::new(message));
         }
         let now = || self.0.home.now();
-        let kept = (&*self.0.store, &self.0.restored);
-        self.0.plain.limit(name, policy, without, kept, now)
+        let kept = (&*self.0.store, &self.0.orphans);
+        self.0.adhoc.limit(name, policy, without, kept, now)
     }
 
     /// Forgets a plain limit, unless others than its caller have it too. Whoever names it next gets
     /// a new one: so nothing may be owed under it any more.
-    pub fn forget_plain(&self, limit: &PlainLimit) {
-        self.0.plain.forget(limit);
+    pub fn forget_adhoc(&self, limit: &AdhocLimit) {
+        self.0.adhoc.forget(limit);
     }
 
     /// Decides by plain limits: all are charged, or none.
@@ -152,31 +152,31 @@ impl Gate {
     /// [`MemoryStore::LIMITS_MAX`](tidegate_store::MemoryStore::LIMITS_MAX) limits are charged in
     /// groups of as many, once a look at all of them has found room: if one fills up in between,
     /// nothing passes, and what the groups before it took stays taken.
-    pub fn decide_plain(&self, charges: &[PlainCharge<'_>]) -> DecidePlain {
-        self.ask_plain(charges, Verb::Decide)
+    pub fn decide_adhoc(&self, charges: &[AdhocCharge<'_>]) -> DecideAdhoc {
+        self.ask_adhoc(charges, Verb::Decide)
     }
 
-    /// What [`Gate::decide_plain`] would answer, without charging: the numbers are those of now.
-    pub fn peek_plain(&self, charges: &[PlainCharge<'_>]) -> DecidePlain {
-        self.ask_plain(charges, Verb::Peek)
+    /// What [`Gate::decide_adhoc`] would answer, without charging: the numbers are those of now.
+    pub fn peek_adhoc(&self, charges: &[AdhocCharge<'_>]) -> DecideAdhoc {
+        self.ask_adhoc(charges, Verb::Peek)
     }
 
-    fn ask_plain(&self, charges: &[PlainCharge<'_>], verb: Verb) -> DecidePlain {
+    fn ask_adhoc(&self, charges: &[AdhocCharge<'_>], verb: Verb) -> DecideAdhoc {
         let (now, home) = (self.now(), &self.0.home);
-        let never = PlainDecided::never(charges, now);
-        let Some(asked) = Asked::new(charges, |charge| home.plain_key(charge.key)) else {
-            return DecidePlain(Later::Ready(never));
+        let never = AdhocDecided::never(charges, now);
+        let Some(asked) = Asked::new(charges, |charge| home.adhoc_key(charge.key)) else {
+            return DecideAdhoc(Later::Ready(never));
         };
         let Asked { once, places } = asked;
         if home.store.answers_at_once() {
             let limits = once.iter().map(|it| (&it.limit.0.limit, &it.key, it.cost));
             let said = at_once(ask(&*home.store, &charges_of(limits), verb, now));
-            return DecidePlain(Later::Ready(said.hand_out(&places, never)));
+            return DecideAdhoc(Later::Ready(said.hand_out(&places, never)));
         }
         let store = Arc::clone(&home.store);
         let once = once.into_iter().map(|it| (it.limit.0.limit.clone(), it.key, it.cost));
         let once: SmallVec<[(StoreLimit, StoreKey, u32); 1]> = once.collect();
-        DecidePlain(Later::pending(async move {
+        DecideAdhoc(Later::pending(async move {
             let limits = once.iter().map(|(limit, key, cost)| (limit, key, *cost));
             ask(&*store, &charges_of(limits), verb, now).await.hand_out(&places, never)
         }))
@@ -187,9 +187,9 @@ impl Gate {
     ///
     /// The memory of each is asked for as soon as its key is known, while the next key is being
     /// hashed.
-    pub fn decide_plain_batch(
+    pub fn decide_adhoc_batch(
         &self,
-        charges: &[PlainCharge<'_>],
+        charges: &[AdhocCharge<'_>],
         mut each: impl FnMut(Decision),
     ) -> Option<()> {
         let (store, now) = (self.0.store.memory()?, self.now());
@@ -213,8 +213,8 @@ impl Gate {
     }
 
     /// Makes a key fresh under a plain limit. Gives the limit's name.
-    pub fn reset_plain(&self, limit: &PlainLimit, key: &[&[u8]]) -> Resetting {
-        let Some(key) = self.0.home.plain_key(key) else {
+    pub fn reset_adhoc(&self, limit: &AdhocLimit, key: &[&[u8]]) -> Resetting {
+        let Some(key) = self.0.home.adhoc_key(key) else {
             return Resetting(Later::Ready(Err(StoreFailure::of_another_store())));
         };
         let reset = self.0.store.reset(Place { limit: &limit.0.limit, key: &key });
@@ -223,7 +223,7 @@ impl Gate {
     }
 }
 
-fn charge_in_memory<'a>(store: &MemoryStore, charge: &PlainCharge<'a>) -> Option<Charge<'a>> {
+fn charge_in_memory<'a>(store: &MemoryStore, charge: &AdhocCharge<'a>) -> Option<Charge<'a>> {
     let rule = memory_rule(&charge.limit.0.limit)?;
     let key = store.key_of(|keys| hash_key(keys, charge.key)).ok()?;
     Some(Charge { rule, key, cost: charge.cost })
@@ -266,10 +266,10 @@ async fn ask_all(store: &dyn Store, charges: &[LimitCharge<'_>], verb: Verb, now
 }
 
 impl Said {
-    fn hand_out(self, places: &[usize], never: PlainDecided) -> PlainDecided {
+    fn hand_out(self, places: &[usize], never: AdhocDecided) -> AdhocDecided {
         let Said { verdict, by, each: said } = self;
         let each = places.iter().zip(never.each);
         let each = each.map(|(place, never)| said.get(*place).copied().unwrap_or(never));
-        PlainDecided { verdict, by, now: never.now, each: each.collect() }
+        AdhocDecided { verdict, by, now: never.now, each: each.collect() }
     }
 }

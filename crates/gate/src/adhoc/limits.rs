@@ -6,25 +6,25 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tidegate_core::{Policy, Tick, WithoutStore};
 use tidegate_store::{RestoredRule, Store, StoreFailure, StoreLimit, WantedLimit};
 
-use super::{Kept, PlainLimit};
-use crate::generation::memory_rule;
-use crate::restored::RestoredLimits;
+use super::{AdhocLimit, Kept};
+use crate::in_force::memory_rule;
+use crate::orphans::OrphanLimits;
 
 /// All plain limits. Written when a new one is asked for; read otherwise.
 #[derive(Debug, Default)]
-pub(crate) struct Book(RwLock<HashMap<Box<str>, PlainLimit>>);
+pub(crate) struct AdhocLimits(RwLock<HashMap<Box<str>, AdhocLimit>>);
 
-impl Book {
+impl AdhocLimits {
     /// The limit of this name: as it is, as it becomes, or a new one.
     pub(super) fn limit(
         &self,
         name: &str,
         policy: Policy,
         without: WithoutStore,
-        (store, restored): (&dyn Store, &RestoredLimits),
+        (store, restored): (&dyn Store, &OrphanLimits),
         now: impl Fn() -> Tick,
-    ) -> Result<PlainLimit, StoreFailure> {
-        let is_it = |limit: &&PlainLimit| limit.0.policy == policy && limit.0.without == without;
+    ) -> Result<AdhocLimit, StoreFailure> {
+        let is_it = |limit: &&AdhocLimit| limit.0.policy == policy && limit.0.without == without;
         let limits = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(limit) = limits.get(name).filter(is_it) {
             return Ok(limit.clone());
@@ -38,13 +38,13 @@ impl Book {
                 let name = kept_as(name);
                 put(store, name, (policy, without), Some(&before.0.limit), now())?
             }
-            None if PlainLimit::NAME_BYTES_MAX < name.len() => {
-                let (bytes, max) = (name.len(), PlainLimit::NAME_BYTES_MAX);
+            None if AdhocLimit::NAME_BYTES_MAX < name.len() => {
+                let (bytes, max) = (name.len(), AdhocLimit::NAME_BYTES_MAX);
                 let message = format!("the name has {bytes} bytes: at most {max} are accepted");
                 return Err(StoreFailure::new(message));
             }
-            None if PlainLimit::LIMITS_MAX <= limits.len() => {
-                let max = PlainLimit::LIMITS_MAX;
+            None if AdhocLimit::LIMITS_MAX <= limits.len() => {
+                let max = AdhocLimit::LIMITS_MAX;
                 let message = format!("there are {max} plain limits already: use one of them");
                 return Err(StoreFailure::new(message));
             }
@@ -61,7 +61,7 @@ impl Book {
                 made
             }
         };
-        let limit = PlainLimit(Arc::new(Kept { name: name.into(), policy, without, limit }));
+        let limit = AdhocLimit(Arc::new(Kept { name: name.into(), policy, without, limit }));
         limits.insert(name.into(), limit.clone());
         // After that: a snapshot finds it here or there.
         restored.claimed(claimed.as_deref());
@@ -69,10 +69,10 @@ impl Book {
     }
 
     /// Forgets a limit that only its caller has.
-    pub(super) fn forget(&self, limit: &PlainLimit) {
+    pub(super) fn forget(&self, limit: &AdhocLimit) {
         let mut limits = self.0.write().unwrap_or_else(PoisonError::into_inner);
         // One is ours, one the caller's.
-        let is_it = |known: &PlainLimit| {
+        let is_it = |known: &AdhocLimit| {
             Arc::ptr_eq(&known.0, &limit.0) && Arc::strong_count(&known.0) <= 2
         };
         if limits.get(limit.name()).is_some_and(is_it) {

@@ -12,7 +12,7 @@ use tidegate_store::{By, Clock, Later, Left, Standing, TextKey, all};
 use super::{Fleet, FleetDecided, FleetReceipts, SharedCharge, SharedRule};
 
 /// What a limit has charged, and where.
-pub(super) struct Ledger {
+pub(super) struct Settlement {
     fleet: Fleet,
     rule: SharedRule,
     key: TextKey,
@@ -53,13 +53,13 @@ struct Stands {
     left: Option<Left>,
 }
 
-impl Ledger {
-    pub(super) fn new(account: Account, charged: Placed, opening: Opening) -> Ledger {
+impl Settlement {
+    pub(super) fn new(account: Account, charged: Placed, opening: Opening) -> Settlement {
         let Account { fleet, rule, key } = account;
         let Opening { cells, by, clock } = opening;
         let receipts = tokio::sync::Mutex::new(vec![charged]);
         let stands = Mutex::new(Stands { wanted: cells, charged: cells, left: None });
-        Ledger { fleet, rule, key, by, clock, receipts, stands }
+        Settlement { fleet, rule, key, by, clock, receipts, stands }
     }
 
     /// How many cells are charged, or will be as far as anybody knows, and what is left since.
@@ -70,25 +70,25 @@ impl Ledger {
 
     /// Brings what is charged to `cells`, as far as there is room.
     pub(super) fn settle(
-        self: Arc<Ledger>,
+        self: Arc<Settlement>,
         cells: u32,
     ) -> impl Future<Output = Standing> + Send + 'static {
         self.stands().wanted = cells;
         async move {
-            let ledger = Arc::downgrade(&self);
+            let settlement = Arc::downgrade(&self);
             self.bring().await;
-            // If nobody has the ledger any more, nobody asks.
-            ledger.upgrade().map_or(Standing { cells, left: None }, |it| it.standing())
+            // If nobody has the settlement any more, nobody asks.
+            settlement.upgrade().map_or(Standing { cells, left: None }, |it| it.standing())
         }
     }
 
     /// Charges nothing else, and asks what is left.
-    async fn look(self: Arc<Ledger>) {
+    async fn look(self: Arc<Settlement>) {
         let cells = self.standing().cells;
         self.settle(cells).await;
     }
 
-    async fn bring(self: Arc<Ledger>) {
+    async fn bring(self: Arc<Settlement>) {
         let mut receipts = self.receipts.lock().await;
         let Stands { wanted, charged, .. } = *self.stands();
         let charged = if charged < wanted {
@@ -97,7 +97,7 @@ impl Ledger {
             give_back(charged - wanted, &mut receipts).await;
             wanted
         };
-        // Neither says what is left then. If nobody has the ledger any more, nobody asks.
+        // Neither says what is left then. If nobody has the settlement any more, nobody asks.
         let is_asked = 1 < Arc::strong_count(&self);
         let charge = SharedCharge { rule: &self.rule, key: &self.key, cost: 0 };
         let left = if is_asked { self.heard(&self.fleet.peek(&[charge]).await) } else { None };
@@ -140,9 +140,10 @@ impl Stands {
 
 /// Gives back what a request was charged that gives up before its start, but for permits; see
 /// [`FleetReceipts::give_up`].
-pub(super) async fn give_up(ledgers: Vec<Arc<Ledger>>) {
-    let is_queue = |ledger: &Arc<Ledger>| ledger.rule.policy().kind() == Kind::LeakyQueue;
-    let (queues, others): (Vec<_>, Vec<_>) = ledgers.into_iter().partition(is_queue);
+pub(super) async fn give_up(settlements: Vec<Arc<Settlement>>) {
+    let is_queue =
+        |settlement: &Arc<Settlement>| settlement.rule.policy().kind() == Kind::LeakyQueue;
+    let (queues, others): (Vec<_>, Vec<_>) = settlements.into_iter().partition(is_queue);
     let mut slots = FleetReceipts::default();
     for queue in &queues {
         for charged in queue.receipts.lock().await.drain(..) {
@@ -150,12 +151,12 @@ pub(super) async fn give_up(ledgers: Vec<Arc<Ledger>>) {
         }
     }
     let is_back = matches!(slots.give_up().await, Ok(true));
-    let settle = |ledger: Arc<Ledger>| {
+    let settle = |settlement: Arc<Settlement>| {
         Later::pending(async move {
             if is_back {
-                ledger.settle(0).await;
+                settlement.settle(0).await;
             } else {
-                ledger.look().await;
+                settlement.look().await;
             }
         })
     };

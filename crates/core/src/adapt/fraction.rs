@@ -5,29 +5,29 @@ use core::fmt;
 
 /// Millionths of a whole.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Share(u32);
+pub struct Fraction(u32);
 
-impl Share {
+impl Fraction {
     /// Nothing.
-    pub const NONE: Share = Share(0);
+    pub const NONE: Fraction = Fraction(0);
 
     /// All of it.
-    pub const WHOLE: Share = Share(1_000_000);
+    pub const WHOLE: Fraction = Fraction(1_000_000);
 
     /// `millionths` of the whole.
-    pub const fn from_millionths(millionths: u32) -> Share {
-        Share(millionths)
+    pub const fn from_millionths(millionths: u32) -> Fraction {
+        Fraction(millionths)
     }
 
     /// `percent` hundredths of the whole.
-    pub const fn from_percent(percent: u8) -> Share {
-        Share(percent as u32 * 10_000)
+    pub const fn from_percent(percent: u8) -> Fraction {
+        Fraction(percent as u32 * 10_000)
     }
 
     /// What `part` is of `whole`, rounded down; nothing of nothing.
-    pub fn of(part: u64, whole: u64) -> Share {
+    pub fn of(part: u64, whole: u64) -> Fraction {
         let millionths = u128::from(part) * 1_000_000 / u128::from(whole.max(1));
-        Share(u32::try_from(millionths).unwrap_or(u32::MAX))
+        Fraction(u32::try_from(millionths).unwrap_or(u32::MAX))
     }
 
     /// Millionths.
@@ -43,12 +43,12 @@ impl Share {
 
     /// This share of `other`, rounded down.
     #[must_use]
-    pub fn times(self, other: Share) -> Share {
-        Share(u32::try_from(self.of_amount(other.0.into())).unwrap_or(u32::MAX))
+    pub fn times(self, other: Fraction) -> Fraction {
+        Fraction(u32::try_from(self.of_amount(other.0.into())).unwrap_or(u32::MAX))
     }
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for Fraction {
     /// Writes percent with one decimal, rounded down: `12.5%`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}%", self.0 / 10_000, self.0 / 1_000 % 10)

@@ -25,7 +25,7 @@ const SEATS_SOON: usize = 31;
 
 /// Requests that are alike, and who waits for them.
 #[derive(Debug)]
-pub(super) struct Party {
+pub(super) struct Group {
     pub(super) request: Request,
     /// How many of them one count may stand for.
     most: u32,
@@ -56,7 +56,7 @@ enum Seat {
 /// Seats of a party that one call takes along.
 #[derive(Debug)]
 pub(super) struct Portion {
-    party: Arc<Party>,
+    party: Arc<Group>,
     from: usize,
     to: usize,
     /// How many of the seats somebody waits at.
@@ -69,7 +69,7 @@ pub(super) struct Portion {
 /// A place at a party: the answer, once it is there.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    party: Arc<Party>,
+    party: Arc<Group>,
     seat: usize,
 }
 
@@ -77,15 +77,15 @@ pub(super) struct Waiter {
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     wakers: Vec<Waker>,
-    pub(super) unheard: Vec<(Arc<Party>, Answer)>,
+    pub(super) unheard: Vec<(Arc<Group>, Answer)>,
 }
 
-impl Party {
+impl Group {
     /// A party of one.
-    pub(super) fn new(request: Request, deadline: Tick) -> (Arc<Party>, Waiter) {
+    pub(super) fn new(request: Request, deadline: Tick) -> (Arc<Group>, Waiter) {
         let most = request.most_alike();
         let seats = smallvec![Seat::Waiting { deadline, waker: None }];
-        let party = Party { request, most, table: Mutex::new(Table { seats, taken: 0 }) };
+        let party = Group { request, most, table: Mutex::new(Table { seats, taken: 0 }) };
         let party = Arc::new(party);
         (Arc::clone(&party), Waiter { party, seat: 0 })
     }
@@ -144,7 +144,7 @@ impl Party {
 }
 
 impl Seat {
-    fn answer(&mut self, answer: Answer, party: &Arc<Party>, outbox: &mut Outbox) {
+    fn answer(&mut self, answer: Answer, party: &Arc<Group>, outbox: &mut Outbox) {
         match std::mem::replace(self, Seat::Empty) {
             Seat::Waiting { waker, .. } => {
                 *self = Seat::Answered(answer);
@@ -280,8 +280,8 @@ pub(super) mod tests {
         Tick::from_micros(micros)
     }
 
-    fn party(guests: usize) -> (Arc<Party>, Vec<Waiter>) {
-        let (party, first) = Party::new(sample(), at(20));
+    fn party(guests: usize) -> (Arc<Group>, Vec<Waiter>) {
+        let (party, first) = Group::new(sample(), at(20));
         let mut waiters = vec![first];
         waiters.extend((1..guests).map(|_| party.join(at(20)).unwrap()));
         (party, waiters)
@@ -341,7 +341,7 @@ pub(super) mod tests {
     #[test]
     fn what_is_to_be_done_is_done_though_nobody_waits_for_it() {
         let refund = Request { does: Does::refund(&Receipt::new(at(1), 1)), ..sample() };
-        let (party, waiter) = Party::new(refund, at(20));
+        let (party, waiter) = Group::new(refund, at(20));
         assert!(waiter.leave().is_none());
         let (portion, _) = party.take(9, at(0), &mut Outbox::default());
         assert_eq!((portion.count(), portion.deadline()), (1, at(20)));

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use tidegate_config::{Rule, Rules, Timed, Variant};
-use tidegate_core::adapt::Share;
+use tidegate_core::adapt::Fraction;
 use tidegate_core::{Kind, Span, Tick, WithoutStore};
 use tidegate_store::{PreparedLimits, RestoredRule, Store, StoreFailure, StoreLimit, WantedLimit};
 
@@ -23,7 +23,7 @@ use crate::shares::Shares;
 use crate::taken_over::TakenOver;
 
 /// A policy in force.
-pub(crate) struct Generation {
+pub(crate) struct PolicyInForce {
     pub(crate) home: Arc<Home>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) shares: Shares,
@@ -69,7 +69,7 @@ struct Calendar {
     window: ArcSwap<Window>,
     without: WithoutStore,
     /// What the rule gives out of its limit.
-    share: Share,
+    share: Fraction,
     over: Over,
 }
 
@@ -87,25 +87,25 @@ pub(crate) enum Present<'g> {
 }
 
 /// Its size only: a policy may have thousands of rules, and every admission refers to one.
-impl fmt::Debug for Generation {
+impl fmt::Debug for PolicyInForce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, rules) = (self.rules.name(), self.rules.rules().len());
         f.debug_struct("Policy").field("name", &name).field("rules", &rules).finish_non_exhaustive()
     }
 }
 
-impl Generation {
+impl PolicyInForce {
     /// Puts `rules` in force after `before`, whose consumption is kept, and that of limits which
     /// were restored and have not been in force yet, or have not been for a while. Rules that give
     /// way are left `factor`.
     pub(crate) fn new<'h>(
-        (rules, factor): (Arc<Rules>, Share),
-        (before, restored): (Option<&Generation>, &[RestoredRule]),
+        (rules, factor): (Arc<Rules>, Fraction),
+        (before, restored): (Option<&PolicyInForce>, &[RestoredRule]),
         home: &'h Arc<Home>,
         now: Tick,
-    ) -> Result<(Generation, TakenOver, PreparedLimits<'h>), StoreFailure> {
+    ) -> Result<(PolicyInForce, TakenOver, PreparedLimits<'h>), StoreFailure> {
         let kept = KeptLimits::new(before, restored, home.secret.as_ref());
-        let counted = before.map(Generation::counts_by_name).unwrap_or_default();
+        let counted = before.map(PolicyInForce::counts_by_name).unwrap_or_default();
         let over = Over::default();
         let (limits, taken_over, prepared) =
             limits((&rules, factor), &kept, &*home.store, (now, &over))?;
@@ -114,12 +114,12 @@ impl Generation {
         let shares = Shares::new(&rules, before.map(|it| (&*it.rules, &it.shares)), &home.clock);
         let (counts, holds_back) = (counts.collect(), holds_back(&rules));
         let home = Arc::clone(home);
-        let made = Generation { home, rules, shares, holds_back, limits, counts, over };
+        let made = PolicyInForce { home, rules, shares, holds_back, limits, counts, over };
         Ok((made, taken_over, prepared))
     }
 
     /// Puts what its shares say in force after `before`.
-    pub(crate) fn take_over_shares(&self, before: &Generation) {
+    pub(crate) fn take_over_shares(&self, before: &PolicyInForce) {
         self.shares.take_over(&self.rules, (&*before.rules, &before.shares));
     }
 
@@ -198,7 +198,7 @@ impl Generation {
 impl Limit {
     fn new(
         (rule, timed): (&Rule, &Timed),
-        share: Share,
+        share: Fraction,
         (wanted, made): (WantedLimit<'_>, StoreLimit),
         (now, over): (Tick, &Over),
     ) -> Limit {
@@ -295,7 +295,7 @@ fn holds_back(rules: &Rules) -> bool {
 
 /// Every limit of the rules, by rule and variant. The store has all of them, or all stays as it is.
 fn limits<'s>(
-    (rules, factor): (&Rules, Share),
+    (rules, factor): (&Rules, Fraction),
     kept: &KeptLimits<'_>,
     store: &'s dyn Store,
     (now, over): (Tick, &Over),
@@ -318,7 +318,7 @@ fn limits<'s>(
 /// What the rules want of the store, rule by rule and variant by variant.
 fn wanted<'k>(
     rules: &Rules,
-    factor: Share,
+    factor: Fraction,
     kept: &'k KeptLimits<'_>,
     now: Tick,
     taken_over: &mut TakenOver,
