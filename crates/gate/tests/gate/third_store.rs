@@ -155,6 +155,7 @@ impl Store for ThirdStore {
                 for (name, before, policy) in turns {
                     let had = kept.limits.get(&before).cloned();
                     let (old, mut states) = had.unwrap_or((policy, HashMap::new()));
+                    #[expect(clippy::iter_over_hash_type, reason = "each state by itself")]
                     for state in states.values_mut() {
                         policy.carry(&old, state, now);
                     }
