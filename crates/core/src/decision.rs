@@ -37,7 +37,7 @@ pub enum Verdict {
     },
     /// It does not pass, and has not been charged.
     Deny {
-        /// The same request would pass after this long, if nobody else asks.
+        /// After this long, the request would pass if nobody else asks.
         retry_after: Span,
     },
     /// It costs more than the limit can ever hold: waiting does not help.

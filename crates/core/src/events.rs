@@ -220,7 +220,7 @@ fn is_one_bucket(a: Tick, b: Tick, per: Span) -> bool {
     a.get() / bucket == b.get() / bucket
 }
 
-/// Every event that counts is told apart by the bits of its tick that are kept.
+/// The bits of a tick that are kept distinguish every event that counts.
 const _: () = assert!(crate::Quota::PER_MAX.get() < Events::TICK_MASK);
 
 #[cfg(test)]

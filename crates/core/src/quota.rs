@@ -58,7 +58,8 @@ impl Quota {
         Quota::new(cells, lease)
     }
 
-    /// The same, with at most `cells` at once. Without it, a whole period's cells may come at once.
+    /// This quota with at most `cells` at once. Without it, a whole period's cells may come at
+    /// once.
     #[must_use]
     pub const fn burst(self, cells: u32) -> Quota {
         Quota { burst: Some(cells), ..self }
@@ -96,7 +97,7 @@ impl Quota {
         Ok(())
     }
 
-    /// The same as [`Quota::check`] for an algorithm whose limit is the quota itself.
+    /// As [`Quota::check`], for an algorithm whose limit is the quota itself.
     pub(crate) const fn check_without_burst(&self) -> Result<(), QuotaError> {
         if self.burst.is_some() {
             return Err(QuotaError::BurstWithoutBucket);

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-/// A point in time: ticks since the epoch of whoever owns the clock.
+/// A point in time: ticks since the epoch of the owner of the clock.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Tick(u64);
 

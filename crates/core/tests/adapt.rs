@@ -106,7 +106,8 @@ fn a_refusal_leaves_no_trace() {
         for (controller, now) in [&mut asked, &mut spared].into_iter().zip(&mut times) {
             serve(controller, now, 3, 500, 50);
         }
-        // The same state, but one of them refuses a thousand more, who did not even wait.
+        // Both are in the same state, but one of them refuses a thousand more, which did not even
+        // wait.
         let [full, same] = [&mut asked, &mut spared].map(|controller| {
             let next = std::iter::from_fn(|| controller.start(times[0], WAITED));
             next.collect::<Vec<Started>>()

@@ -153,7 +153,8 @@ fn what_would_start_too_late_is_refused_at_once_and_told_when_to_come_back() {
 
 #[test]
 fn a_retry_after_is_honest() {
-    // Whoever comes back when told is taken in and starts in time, if nobody else comes.
+    // A request that comes back after `retry_after` is taken in and starts in time, if no other
+    // comes.
     for seed in 0..100 {
         let mut rng = Rng::new(seed);
         let mut queue = Queue::new(Settings::default());

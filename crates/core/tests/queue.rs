@@ -19,7 +19,7 @@ fn is_smooth(quota: Quota, slots: &[Slot]) {
     for (first, (from, _)) in sorted.iter().enumerate() {
         let mut before = 0_u128;
         for (at, cost) in &sorted[first..] {
-            // A start is told in whole ticks, rounded up: that is the tick to spare.
+            // A start is given in whole ticks, rounded up: that is the tick to spare.
             let paid = u128::from(at - from + 1) * cells;
             assert!(before == 0 || before * per < paid, "{quota}: {before} cells until {at}");
             before += u128::from(*cost);

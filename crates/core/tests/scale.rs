@@ -44,7 +44,7 @@ fn all_others_keep_what_was_consumed() {
     }
 }
 
-/// Whoever looks at a key meanwhile gives it nothing, and takes next to nothing.
+/// A look at a key meanwhile gives it nothing, and takes next to nothing.
 #[test]
 fn it_does_not_matter_who_looks_meanwhile() {
     for seed in 0..4_000 {

@@ -19,7 +19,7 @@ const DRAIN: Ratio = Ratio(3, 4);
 const DRAIN_EVERY: u64 = 24;
 /// Answers of a drain, in usual rounds, if they differ much; else half of it.
 const DRAIN_DEPTH: u32 = 4;
-/// The same of a round on which much depends, if answers differ much.
+/// Answers of a round on which much depends, in usual rounds, if they differ much.
 const NOISY_DEPTH: u32 = 2;
 /// A round so far above the base is trouble.
 const TROUBLE: Ratio = Ratio(1, 3);

@@ -48,7 +48,7 @@ impl Divisor {
         }
         // amount / by is at most 1 more than amount × inverse / 2^64, since the inverse is less
         // than 1 too small and amount is less than 2^64. So nothing here can wrap, and saying so
-        // leaves no panic: whoever does not read the quotient does not pay for it.
+        // leaves no panic: a caller that does not read the quotient does not pay for it.
         let guess = u64::try_from((u128::from(amount) * u128::from(self.inverse)) >> 64);
         let guess = guess.unwrap_or(u64::MAX);
         let left = amount.wrapping_sub(guess.wrapping_mul(self.by));

@@ -1,7 +1,7 @@
 //! Token bucket, GCRA and leaky bucket: three readings of one line.
 //!
 //! A key's debt falls by [`Grains::tick`] every tick. Drawn over time that is a straight line, and
-//! all three algorithms ask the same of it: does the debt leave room for the cost? A token bucket
+//! all three algorithms ask one question: does the debt leave room for the cost? A token bucket
 //! remembers how much is missing and since when, GCRA where the line meets zero, a leaky bucket how
 //! full it is. Where the line meets zero says all of it, so that is the one number kept here,
 //! measured in grains since the epoch so that nothing is ever divided or rounded.
@@ -27,7 +27,7 @@ pub(crate) struct LineBucket {
     /// By how many ticks' worth debits may overdraw it; at least one, so that a line that has
     /// forgiven something can be told from one that is only full.
     overdraft: u64,
-    /// The same for requests that are refused; 0 if they are not charged.
+    /// By how many ticks' worth refusals may overdraw it; 0 if they are not charged.
     refusals: u64,
 }
 
@@ -237,8 +237,8 @@ impl LineBucket {
     fn reported<A: Amount>(&self, zero_at: A, now: Tick) -> (u32, Span) {
         let debt = self.debt(zero_at, now);
         let room = self.in_cells::<A>(self.grains.burst()).less(debt);
-        // Room for at most the burst, so it fits. Without a panic to keep, whoever only wants the
-        // verdict does not pay for the division.
+        // Room for at most the burst, so it fits. Without a panic to keep, a caller that wants only
+        // the verdict does not pay for the division.
         let cells = u32::try_from(room.over(self.per_cell)).unwrap_or(self.grains.burst());
         (cells, self.paid_in(debt))
     }
@@ -330,7 +330,7 @@ impl Algorithm for LineBucket {
     fn refund(&self, line: &mut Line, now: Tick, receipt: Receipt) {
         let mut back: u128 = self.in_cells(receipt.cost);
         if self.overflow == Overflow::Queue {
-            // Whoever stands behind has been told its slot. Were an earlier one given back, the
+            // The requests behind already know their slots. Were an earlier one given back, the
             // next to come would be sent together with the last. Nobody has come since the last.
             if receipt.at != self.forget_at(line) {
                 return;

@@ -52,7 +52,7 @@ pub(crate) trait Algorithm {
     /// settled.
     fn debit(&self, state: &mut Self::State, now: Tick, cells: u32) -> Debited;
 
-    /// The same for a request that was refused, as far as those are charged.
+    /// As [`Algorithm::debit`], for a request that was refused, as far as those are charged.
     fn charge_refusal(&self, state: &mut Self::State, now: Tick, cells: u32);
 
     /// Gives back what `receipt` says was charged: never above full, never into another window, and

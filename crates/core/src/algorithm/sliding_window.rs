@@ -1,7 +1,7 @@
 //! Sliding window: this window's count, plus the last one's weighted by how much of it still shows.
 //!
-//! Almost as exact as a log in two words. It is an estimate: whoever spends a whole window at its
-//! very end is forgotten a little too early in the next.
+//! Almost as exact as a log in two words. It is an estimate: a key that spends a whole window at
+//! its very end is forgotten a little too early in the next.
 
 use super::Algorithm;
 use crate::debit::{Debited, Refused, refusals_to};

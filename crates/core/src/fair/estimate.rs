@@ -41,7 +41,7 @@ pub(super) fn ahead(tree: &Tree, class: Class, path: &Path, levels: usize) -> u1
     ahead
 }
 
-/// The same with the classes above, which go first, but for the floor.
+/// As `ahead`, with the classes above, which go first, but for the floor.
 pub(super) fn ahead_of_class(tree: &Tree, class: Class, within: u128, floor: u16) -> u128 {
     let above = Class::ALL.into_iter().filter(|other| *other < class);
     let above: u128 = above.map(|other| u128::from(tree.node(Tree::root(other)).cost)).sum();

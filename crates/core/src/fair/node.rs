@@ -168,8 +168,8 @@ impl Group {
         self.put_back = by;
     }
 
-    /// A tag as it is now, that was written in `epoch`. Whoever missed more than one change has
-    /// long been passed by virtual time.
+    /// A tag that was written in `epoch`, as it is now. Virtual time has long passed a node
+    /// that missed more than one change.
     pub(super) fn tag_now(&self, tag: Tag, epoch: u16) -> Tag {
         match self.epoch.wrapping_sub(epoch) {
             0 => tag,

@@ -59,7 +59,7 @@ pub enum Reason {
     /// Its flow stood for too long.
     Shed,
     /// It costs more than there could ever be at once. For owners of a queue: the queue itself
-    /// gives whoever wants more than everything everything.
+    /// gives everything to a request that wants more than everything.
     TooWide,
 }
 

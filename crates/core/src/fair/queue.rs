@@ -169,7 +169,7 @@ impl<T> Queue<T> {
     }
 
     /// How fast requests are served at present, in cells. Without it no wait is estimated: nothing
-    /// is refused for being too late, and nobody is told when to come back.
+    /// is refused for being too late, and no refusal says when to come back.
     pub fn set_rate(&mut self, rate: Option<Quota>) {
         self.rate = rate;
     }

@@ -48,7 +48,7 @@ impl Standing {
         after <= now.since(since)
     }
 
-    /// The same without looking further.
+    /// As `is_newest_first`, without looking further.
     pub(super) fn was_newest_first(&self, after: Span, now: Tick, oldest: Tick) -> bool {
         let since = self.slow_since.filter(|_| after < now.since(oldest));
         since.is_some_and(|since| after <= now.since(since))

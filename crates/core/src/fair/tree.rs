@@ -1,7 +1,8 @@
 //! The flows: found by their names, and forgotten when they owe nothing.
 //!
-//! An idle flow is kept at rest until virtual time has passed its tag, since whoever is forgotten
-//! earlier is forgiven. A few at rest are looked at with every call: there is never a sweep.
+//! An idle flow is kept at rest until virtual time has passed its tag, since a flow that is
+//! forgotten earlier is forgiven. A few at rest are looked at with every call: there is never a
+//! sweep.
 
 use alloc::vec::Vec;
 

@@ -8,7 +8,7 @@
 pub struct Weight(u32);
 
 impl Weight {
-    /// The weight of whoever has no other.
+    /// The weight of a flow that has no other.
     pub const ONE: Weight = Weight(1);
 
     /// The largest weight: a million. One cell is at least one step of virtual time even then.

@@ -9,8 +9,8 @@ use crate::quota::QuotaError;
 use crate::tick::Tick;
 
 impl Policy {
-    /// The same policy, whose debits may overdraw a bucket so far. A window remembers all of them,
-    /// and concurrency has none.
+    /// Returns this policy with `overdraft` as the most by which debits may overdraw a bucket. A
+    /// window remembers all debits, and concurrency has none.
     ///
     /// ```
     /// use tidegate_core::{Overdraft, Policy, Quota, Tick};
@@ -30,7 +30,7 @@ impl Policy {
         Ok(Policy { overdraft, ..self }.with_debts())
     }
 
-    /// The same policy, whose refusals are free or charged. Concurrency has nothing to charge.
+    /// Returns this policy with refusals free or charged. Concurrency has nothing to charge.
     pub const fn with_refused(self, refused: Refused) -> Result<Policy, QuotaError> {
         if matches!((self.kind, refused), (Kind::Concurrency, Refused::Charge)) {
             return Err(QuotaError::RefusedPermitsCharged);
@@ -128,8 +128,8 @@ impl Policy {
     /// what time has paid meanwhile does not come back once more. A bucket remembers too little to
     /// know exactly, and gives back at most what time has not paid since the receipt's tick.
     ///
-    /// A queue takes back its last slot only: whoever stands behind an earlier one has been told
-    /// when to start, and two would start together. An earlier slot stays empty.
+    /// A queue takes back its last slot only: a request behind an earlier one already knows when
+    /// to start, and two would start together. An earlier slot stays empty.
     pub fn refund(&self, state: &mut State, now: Tick, receipt: Receipt) {
         with_state!(self, state, |it, memory| {
             it.settle(memory, now);
@@ -149,7 +149,7 @@ impl Policy {
         });
     }
 
-    /// Charges a request that was refused, and says what it is told, if that is charged for.
+    /// Charges a request that was refused, if that is charged for, and returns its answer.
     pub(crate) fn charge_refusal(
         &self,
         state: &mut State,

@@ -1,7 +1,7 @@
 //! What is left of a state where there is no room for it: two words, whatever its policy keeps.
 //!
 //! A store that is full judges keys in groups, each by one such gist. It owes at least as much as
-//! each key of its group, so that whoever is over its limit stays so.
+//! each key of its group, so that a key that is over its limit stays so.
 
 use super::{Memory, Policy, Rule, State};
 use crate::algorithm::Log;

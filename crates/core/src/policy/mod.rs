@@ -187,7 +187,7 @@ impl Policy {
 
     /// Decides one request on a state that is packed into one word, and charges it if it passes.
     ///
-    /// The same as unpacking, deciding and packing again, several times faster.
+    /// Does the same as unpacking, deciding and packing again, several times faster.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "whoever wants only the verdict pays only for that")]
     pub fn decide_word(&self, word: &mut u64, now: Tick, cost: u32) -> Decision {
@@ -199,8 +199,8 @@ impl Policy {
         self.decide_wide_word(word, now, cost)
     }
 
-    /// The same where a state fits one word and refusals are free, and the answer stays in
-    /// registers; `None` elsewhere: see [`Policy::words`].
+    /// As [`Policy::decide_word`], where a state fits one word and refusals are free, and the
+    /// answer stays in registers; `None` elsewhere: see [`Policy::words`].
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "as above")]
     pub fn decide_only_word(&self, word: &mut u64, now: Tick, cost: u32) -> Option<Decision> {

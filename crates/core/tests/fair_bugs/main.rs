@@ -334,7 +334,7 @@ fn bug_10_many_names() {
     ours_keeps_it_and_the_bug_breaks_it(many_names_are_one_organization, Bug::Flat);
 }
 
-/// Nobody comes, and still the deadline passes: it is told, and it does not start.
+/// Nobody comes, and still the deadline passes: the request hears of it, and does not start.
 fn a_deadline_passes_by_itself(queue: &mut dyn Subject) -> bool {
     for (number, deadline) in [(1, 100), (2, 1_000), (3, 5_000)] {
         queue.enqueue(Request { deadline, ..request(number, A, 1) });
@@ -369,7 +369,7 @@ fn bug_12_a_new_weight_rewrites_what_was_charged() {
     ours_keeps_it_and_the_bug_breaks_it(a_weight_counts_from_the_next_turn, Bug::RewritesTags);
 }
 
-/// Somebody has filled the queue; whoever comes next is taken in all the same.
+/// Somebody has filled the queue; the next to come is taken in all the same.
 fn a_full_queue_takes_a_newcomer(queue: &mut dyn Subject) -> bool {
     let filled = (0..2_000).take_while(|number| queue.enqueue(request(*number, A, 1))).count();
     assert_eq!(filled, model::REQUESTS_MAX);

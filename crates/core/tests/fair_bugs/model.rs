@@ -57,7 +57,7 @@ struct Flow {
 
 /// A cell at weight one.
 const UNIT: i128 = 1 << 20;
-/// What a cell takes at half of the speed, for whoever counts by the clock.
+/// What a cell takes at half of the speed, for a model that counts by the clock.
 const TICKS: i128 = 2_000;
 
 impl Model {
