@@ -13,7 +13,7 @@ use tidegate_core::{Span, Tick};
 use crate::alarm::Alarm;
 use crate::sync::{Mutex, lock};
 
-/// Says what tick it is, and wakes whoever waits for a later one.
+/// Says what tick it is, and wakes those that wait for a later one.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The present tick. Never earlier than an answer that was given before.
     fn now(&self) -> Tick;
@@ -156,7 +156,7 @@ impl Default for SystemClock {
     }
 }
 
-/// A clock that stands still until it is told to go on: for tests that do not sleep.
+/// A clock that stands still until it is advanced: for tests that do not sleep.
 ///
 /// ```
 /// use tidegate_core::Span;
@@ -179,7 +179,7 @@ impl ManualClock {
         ManualClock::default()
     }
 
-    /// Goes on by `span`, and wakes whoever waited for a tick on the way.
+    /// Goes on by `span`, and wakes those that waited for a tick on the way.
     pub fn advance(&self, span: Span) {
         let mut wakers = lock(&self.wakers);
         let now = self.now().after(span);

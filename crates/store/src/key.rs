@@ -1,4 +1,5 @@
-//! Keys: whom we count. Hashed once, from their parts, with a seed that nobody knows.
+//! Keys: they identify who is counted. Hashed once, from their parts, with a seed that nobody
+//! knows.
 //!
 //! A key is never kept, only its hash, under a seed drawn at random in every process. Among ten
 //! million keys the chance that any two share a state is about one in 50,000, and who does not know
@@ -10,7 +11,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use foldhash::SharedSeed;
 use foldhash::quality::FoldHasher;
 
-/// Whom we count: the hash of a key's parts.
+/// Identifies who is counted: the hash of a key's parts.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 pub struct Key(u64);
 
@@ -66,7 +67,7 @@ impl Keys {
         self.mask.count_ones()
     }
 
-    /// What a key of every kind of part hashes to: another way of hashing is told by it.
+    /// What a key of every kind of part hashes to: another way of hashing shows in it.
     pub(crate) fn sample(&self) -> u64 {
         let parts = ("tidegate", 0x0102_0304_0506_0708_u64, &[9_u32, 10][..], 11_u8, 12_u128);
         self.key(parts).map_or(0, Key::hash)
@@ -74,7 +75,7 @@ impl Keys {
 
     /// The key of `parts`: a string, a number, or a tuple of anything that can be hashed.
     ///
-    /// Parts are told apart by their kind and length, never by a separator, so that no two
+    /// Parts are distinguished by their kind and length, never by a separator, so that no two
     /// different keys of a rule are the same by accident.
     ///
     /// ```
@@ -100,7 +101,7 @@ impl Default for Keys {
 }
 
 impl fmt::Debug for Keys {
-    /// Leaves the seed out: whoever knows it can aim at collisions.
+    /// Leaves the seed out: anybody who knows it can aim at collisions.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keys").finish_non_exhaustive()
     }

@@ -82,7 +82,7 @@ fn law_9_holds_while_states_are_forgotten() {
     }
 }
 
-/// The same through the short way and the batch, which have no receipts.
+/// Law 9 through the short way and the batch, which have no receipts.
 #[test]
 fn law_9_a_batch_gives_the_answers_of_one_by_one() {
     use tidegate_core::{Kind, Quota, Span};

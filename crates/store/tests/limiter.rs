@@ -154,7 +154,7 @@ fn permits_of_one_key_and_of_all_are_taken_and_given_back_together() {
     assert_eq!((left("ada"), left("bob")), ([1, 1], [1, 1]));
     two.refund();
     assert_eq!(left("ada"), [2, 2]);
-    // Whoever vanishes gives back both when the lease is over.
+    // A pass that vanishes gives back both when the lease is over.
     std::mem::forget(three);
     clock.advance(Span::from_micros(29_999_999));
     assert_eq!(left("bob"), [1, 2]);

@@ -194,7 +194,8 @@ fn nobody_sleeps_beside_a_permit_that_has_come_back() {
     });
 }
 
-/// The same where more permits are lent out from now on.
+/// More permits are lent out from now on while somebody begins to wait for one: one does not miss
+/// the other.
 #[test]
 fn nobody_sleeps_beside_a_quota_that_was_raised() {
     model(|| {
@@ -212,7 +213,8 @@ fn nobody_sleeps_beside_a_quota_that_was_raised() {
     });
 }
 
-/// The first in line leaves while a permit comes back: whoever is rung for it, the second has it.
+/// The first in line leaves while a permit comes back: whichever is rung for it, the second has
+/// it.
 #[test]
 fn a_permit_that_comes_back_to_one_who_leaves_is_the_next_one_s() {
     model(|| {

@@ -20,7 +20,7 @@ fn a_permit_is_renewed_released_and_lapses() {
     let renewed = store.renew(&rule, key, second(50), receipt.unwrap()).unwrap();
     assert_eq!((renewed.at(), renewed.cost()), (second(50), 2));
     assert_eq!(store.peek(&rule, key, second(109), 0).remaining, 3, "it lapsed too soon");
-    // Also after a change of quota, and by whoever still asks by the old one.
+    // Also after a change of quota, and by a caller that still asks by the old one.
     let next = store.change(&rule, permits(4, 90), second(109)).unwrap();
     let renewed = store.renew(&rule, key, second(109), renewed).unwrap();
     assert_eq!(store.peek(&next, key, second(198), 0).remaining, 2);

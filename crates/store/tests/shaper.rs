@@ -1,4 +1,4 @@
-//! The shaper in this process: constant rate, exact waits, and no trace of whoever leaves.
+//! The shaper in this process: constant rate, exact waits, and no trace of calls that leave.
 //!
 //! The clock stands still until a test moves it, so every slot is exact and none takes time.
 
@@ -95,7 +95,7 @@ impl Shaped for Memory<'_> {
 
     fn leave(&mut self, call: u32) {
         self.calls.remove(&call).expect("it waits");
-        // Those that were told something poll, as an executor would have them.
+        // Calls that were rung poll, as an executor would have them.
         for call in self.calls.values_mut().filter(|call| call.is_rung()) {
             assert!(call.poll().is_pending(), "nobody moves up into the past");
         }

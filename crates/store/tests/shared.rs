@@ -20,7 +20,7 @@ use tidegate_store::{
 const SECOND: Span = Span::from_secs(1);
 
 /// A store that says when it is polled for the second time what the one in this process says, and
-/// does its unfinished work when it is told to.
+/// does its unfinished work when it is asked to.
 #[derive(Debug, Default)]
 struct Slow {
     memory: MemoryStore,
@@ -144,7 +144,7 @@ fn on(store: Arc<dyn Store>, builder: LimiterBuilder) -> (SharedLimiter, Arc<Man
     (builder.build_on(store).unwrap(), clock)
 }
 
-/// Both stores, for whom the same has to hold.
+/// Both stores, for which the same has to hold.
 fn stores() -> [Arc<dyn Store>; 2] {
     [Arc::new(MemoryStore::new()), Arc::new(Slow::default())]
 }

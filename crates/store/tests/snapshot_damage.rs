@@ -1,6 +1,6 @@
 //! A snapshot that is not what was written is refused: never a panic, and never half of it.
 //!
-//! The same is done with coverage to guide it by `cargo xtask fuzz snapshot`; its seeds run here.
+//! `cargo xtask fuzz snapshot` does the same with coverage to guide it; its seeds run here.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

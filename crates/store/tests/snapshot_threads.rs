@@ -89,7 +89,7 @@ fn a_snapshot_taken_under_load_knows_all_that_passed_before_it() {
                 let read = || passed.iter().map(|it| it.load(Ordering::SeqCst)).collect();
                 let before: Vec<u32> = read();
                 let bytes = export(&store, &rule);
-                // Whoever is just counting had decided before.
+                // A thread that is just counting had decided before.
                 let after: Vec<u32> = read();
                 check(&bytes, &before, &after, LIMIT);
             }

@@ -64,7 +64,7 @@ fn one_key_under_a_running_clock_admits_what_the_rate_earns() {
 }
 
 /// The check-then-act race of the articles: a decision over several keys in different shards is
-/// charged to all of them or to none, whoever else is deciding.
+/// charged to all of them or to none, no matter what other threads decide.
 #[test]
 fn all_or_nothing_holds_for_keys_in_different_shards() {
     use Kind::{

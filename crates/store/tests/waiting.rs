@@ -252,7 +252,8 @@ fn an_empty_slot_comes_back_only_when_nobody_stands_behind_it() {
     assert_eq!((by(), left(2), left(4), left(1)), (600, 600, 600, 600));
     assert_eq!(left(5), 400, "the fifth had left before");
     assert_eq!(left(3), 100, "nobody is left but the first");
-    // Whoever comes now is not sent together with anybody, and forgetting forgets empty slots, too.
+    // A request that comes now is not sent together with another, and forgetting forgets empty
+    // slots, too.
     let take = || {
         let mut task = Task::start(limiter.key("partner").acquire(HOUR));
         assert!(task.poll().is_pending());
@@ -390,7 +391,7 @@ fn a_raise_or_a_reset_wakes_whoever_waits() {
     assert!(passed(&waits.poll()));
 }
 
-/// Whoever gives up is always refused, even where somebody who did not wait would pass.
+/// A request that gives up is always refused, even where one that did not wait would pass.
 #[test]
 fn giving_up_is_never_told_as_a_pass() {
     let (limiter, clock) = limiter(|it| it.each("it", Quota::per_second(10)));

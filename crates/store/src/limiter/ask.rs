@@ -1,4 +1,4 @@
-//! One request, said in full: whom it is for, what it costs, and what is wanted of it.
+//! One request, said in full: who it is for, what it costs, and what is wanted of it.
 
 use std::hash::Hash;
 
@@ -83,7 +83,7 @@ impl<'a> Ask<'a> {
         self.decide_each().decision()
     }
 
-    /// The same, with the answer of every rule.
+    /// As [`Ask::decide`], with the answer of every rule.
     pub fn decide_each(self) -> Answer<'a> {
         self.charged(self.limiter.now()).0
     }
@@ -118,19 +118,19 @@ impl<'a> Ask<'a> {
 
     /// Waits until the request passes, for at most `within`.
     ///
-    /// Whoever waits for a key is served in the order in which they came; a large request is not
+    /// Requests that wait for a key are served in the order in which they came; a large one is not
     /// overtaken by small ones. It needs no particular runtime, and polls nothing while it waits.
     ///
-    /// Dropping the future gives its place in that line to the next. A slot in a leaky queue was
-    /// told to whoever is behind it, so it comes back only once nobody is: an earlier one stays
-    /// empty until those behind it have left too, and then what the request was charged under other
-    /// rules stays charged, except for permits. In a [`Shaper`](crate::Shaper) those behind move
-    /// up.
+    /// Dropping the future gives its place in that line to the next. The requests behind a slot in
+    /// a leaky queue already know when to start, so it comes back only once nobody is behind it: an
+    /// earlier slot stays empty until those behind it have left too, and then what the request was
+    /// charged under other rules stays charged, except for permits. In a
+    /// [`Shaper`](crate::Shaper) those behind move up.
     pub fn acquire(self, within: impl Into<Span>) -> Acquire<'a> {
         Acquire::new(self, within.into())
     }
 
-    /// The same for code that is not async: blocks the thread.
+    /// Waits as [`Ask::acquire`] does, for code that is not async: blocks the thread.
     pub fn acquire_blocking(self, within: impl Into<Span>) -> Result<Pass<'a>, Decision> {
         super::wait::block_on(self.acquire(within))
     }

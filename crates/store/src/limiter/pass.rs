@@ -63,7 +63,7 @@ impl<'a> Pass<'a> {
         self.limiter.waiting.wake_lines();
     }
 
-    /// The same without waking anybody: for whoever holds the lock of the lines.
+    /// As `give_up`, without waking anybody: for a caller that holds the lock of the lines.
     pub(super) fn give_up_quietly(&mut self) {
         let Limiter { rules, store, .. } = self.limiter;
         let charged = self.charged.drain(..);

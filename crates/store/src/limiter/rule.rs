@@ -27,7 +27,7 @@ pub(super) struct LimiterRule<R> {
     latest: Mutex<Option<Arc<R>>>,
 }
 
-/// Whom a rule counts.
+/// What a rule counts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Scope {
     /// Everybody together.

@@ -1,8 +1,8 @@
 //! Waiting for a turn: first come, first served for each key, without polling.
 //!
-//! Whoever has to wait for a key stands in its line. Only the first of a line asks the store, and
-//! sleeps until the tick at which the store said it would pass. Whoever leaves, served or not,
-//! wakes the next.
+//! A request that has to wait for a key stands in its line. Only the first of a line asks the
+//! store, and sleeps until the tick at which the store said it would pass. A request that leaves,
+//! served or not, wakes the next.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -23,8 +23,8 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 #[derive(Debug, Default)]
 pub(super) struct WaitList {
     lines: Mutex<Lines>,
-    /// How many wait, or ask whether they have to. Most of the time nobody does, and then whoever
-    /// gives something back locks nothing.
+    /// How many wait, or ask whether they have to. Most of the time nobody does, and then a caller
+    /// that gives something back locks nothing.
     waiting: AtomicUsize,
 }
 
@@ -278,8 +278,9 @@ impl Lines {
     }
 }
 
-/// One that asks, counted as waiting before it does. Whoever gives back what the store has just
-/// denied it sees that somebody waits, and has the lock only when that one stands in its line.
+/// A request that asks, counted as waiting before it does. A caller that gives back what the store
+/// has just denied the request sees that somebody waits, and has the lock only when the request
+/// stands in its line.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -317,15 +318,15 @@ impl WaitList {
         }
     }
 
-    /// The same for every line.
+    /// As `wake_line`, for every line.
     pub(super) fn wake_lines(&self) {
         if 0 < self.waiting.load(Ordering::SeqCst) {
             self.wake_every_line();
         }
     }
 
-    /// Wakes the first of every line, and asks nobody whether there is one: whoever begins to wait
-    /// after that sees what was changed before.
+    /// Wakes the first of every line, without checking whether there is one: a request that begins
+    /// to wait after that sees what was changed before.
     pub(super) fn wake_every_line(&self) {
         let lines = lock(&self.lines);
         let firsts = lines.by_key.values().filter_map(VecDeque::front);
@@ -352,7 +353,7 @@ impl Drop for Left {
     }
 }
 
-/// `decision` as a refusal: whoever waited in vain is told to come back, even where somebody who
+/// `decision` as a refusal: a request that waited in vain has to come back, even where one that
 /// did not wait would pass.
 fn refused(decision: Decision, at_least: Span) -> Decision {
     let verdict = match decision.verdict {

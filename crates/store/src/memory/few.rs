@@ -84,7 +84,7 @@ impl MemoryStore {
         for shard in locked.iter_mut().flatten() {
             due = shard.counts_call().or(due);
         }
-        // No lock is held any more: whoever is called may ask again.
+        // No lock is held any more: `each` may ask again.
         drop(locked);
         for at in 0..N {
             let (Charge { rule, cost, .. }, Said { decision, word, .. }) = (charges[at], said[at]);

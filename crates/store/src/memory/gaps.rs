@@ -25,7 +25,7 @@ struct Open {
 
 impl Gaps {
     /// Slots that are remembered, some 4 MiB of them; one more stays empty until its time has come,
-    /// and was paid for by whoever left it.
+    /// and was paid for by the request that left it.
     const MAX: usize = 16_384;
 
     /// Remembers the slot of `receipt`, which stays empty for now.

@@ -132,7 +132,7 @@ impl Groups {
         self.put(self.group_of(slot_key), policy, gist);
     }
 
-    /// The same for all keys of a group that was one elsewhere.
+    /// As `fold`, for all keys of a group that was one elsewhere.
     pub(super) fn fold_group(&mut self, group: Group, policy: &Policy, limit_table: &LimitTable) {
         if self.width < group.width {
             self.widen(group.width, limit_table);

@@ -1,7 +1,8 @@
 //! The lock of a shard.
 //!
-//! It is held for nanoseconds, so whoever finds it taken spins for a moment and then lets others
-//! run. Unlocking is a plain store: an uncontended decision pays for one atomic exchange, not two.
+//! It is held for nanoseconds, so a thread that finds it taken spins for a moment and then lets
+//! others run. Unlocking is a plain store: an uncontended decision pays for one atomic exchange,
+//! not two.
 
 #[cfg(loom)]
 pub(super) use self::modeled::{Guard, Lock};
@@ -78,9 +79,9 @@ mod modeled {
             self.0.lock().expect("models do not panic while they hold a lock")
         }
 
-        /// Nobody gets a lock by trying: the checker takes whoever is about to try for one who
-        /// waits, and would find circles that there are not. It sees what is done after trying in
-        /// vain.
+        /// No thread gets a lock by trying: the checker takes a thread that is about to try for one
+        /// that waits, and would find cycles that do not exist. It sees what is done after trying
+        /// in vain.
         #[expect(clippy::unused_self, reason = "as the other lock has it")]
         pub(in super::super) fn try_lock(&self) -> Option<Guard<'_, T>> {
             None

@@ -87,7 +87,7 @@ pub struct MemoryStore {
 pub struct Charge<'a> {
     /// The rule to judge by.
     pub rule: &'a Rule,
-    /// Whom to charge.
+    /// The key to charge.
     pub key: Key,
     /// How many cells.
     pub cost: u32,
@@ -164,7 +164,7 @@ impl MemoryStore {
         }
     }
 
-    /// The same, with a receipt for what passed, to refund it by.
+    /// As [`MemoryStore::decide`], with a receipt for what passed, to refund it by.
     #[inline(never)]
     pub fn decide_with_receipt(
         &self,
@@ -217,8 +217,8 @@ impl MemoryStore {
         }
     }
 
-    /// Asks for the memory that `charge` will need: a hint, for whoever decides many at once. More
-    /// than [`MemoryStore::BATCH`] of them under way help nobody.
+    /// Asks for the memory that `charge` will need: a hint, for a caller that decides many at once.
+    /// More than [`MemoryStore::BATCH`] of them under way help nobody.
     #[inline]
     pub fn prefetch(&self, charge: &Charge<'_>) {
         let table = &self.tables[charge.rule.table];

@@ -21,7 +21,7 @@ impl MemoryStore {
         self.rule_of(Applied::whole(policy))
     }
 
-    /// The same for what may be a part of a quota.
+    /// As [`MemoryStore::rule`], for what may be a part of a quota.
     pub fn rule_of(&self, applied: Applied) -> Result<Rule, TooManyRules> {
         self.named(|limit_table| limit_table.begin(applied, &Arc::default()))
     }

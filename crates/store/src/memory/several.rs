@@ -84,14 +84,14 @@ impl MemoryStore {
             });
             let present: ArrayVec<Charge<'_>, LIMITS_MAX> = present.collect();
             if let Some((verdict, answers)) = self.try_decide_all(&present, now) {
-                // No lock is held any more: whoever is called may ask again.
+                // No lock is held any more: `each` may ask again.
                 answers.into_iter().for_each(|(answer, receipt)| each(answer, receipt));
                 return verdict;
             }
         }
     }
 
-    /// The same by rules that are the present ones; `None` if one of them is not any more.
+    /// As `decide_many`, by rules that are the present ones; `None` if one of them is not any more.
     fn try_decide_all(&self, charges: &[Charge<'_>], now: Tick) -> Option<(Verdict, Answers)> {
         let keys = charges.iter().map(|charge| (charge.rule, charge.key));
         let mut held: Held<'_, SHARDS_MAX> = self.hold(keys);

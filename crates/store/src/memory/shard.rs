@@ -224,7 +224,7 @@ impl Shard {
         self.adopt(slot_key, policy, state);
     }
 
-    /// The same for what is owed already: by itself, even above the cap, if there is no group.
+    /// As `add`, for what is owed already: by itself, even above the cap, if there is no group.
     pub(super) fn add_owing(
         &mut self,
         rule: &Rule,

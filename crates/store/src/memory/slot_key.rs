@@ -13,7 +13,7 @@ impl SlotKey {
         SlotKey((hash >> RULE_BITS) << RULE_BITS | u64::from(rule))
     }
 
-    /// The same key, or group, under another rule.
+    /// This key, or group, under another rule.
     pub(super) fn under(self, rule: RuleId) -> SlotKey {
         SlotKey(hash_of(self.0) << RULE_BITS | u64::from(rule))
     }

@@ -88,7 +88,7 @@ impl Table {
         self.shards[shard].0.lock()
     }
 
-    /// The same, unless somebody else is in it.
+    /// As `lock`, unless another thread is in the shard.
     #[inline]
     pub(super) fn try_lock(&self, shard: usize) -> Option<Guard<'_, Shard>> {
         self.shards[shard].0.try_lock()

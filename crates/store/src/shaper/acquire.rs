@@ -112,7 +112,7 @@ impl Future for AcquireSlot<'_> {
 }
 
 impl Drop for AcquireSlot<'_> {
-    /// Leaves the queue; whoever stands behind moves up.
+    /// Leaves the queue; the calls behind it move up.
     fn drop(&mut self) {
         self.stop_alarm();
         if let Stage::Waiting { key, place, .. } = self.stage {

@@ -1,6 +1,6 @@
 //! The shaper: calls go out at a constant rate, each in its turn.
 //!
-//! What it hands out are slots in time. Whoever leaves before its slot has come lets everybody
+//! What it hands out are slots in time. A call that leaves before its slot has come lets all calls
 //! behind it move up; a slot whose time has come is used, or lost.
 
 mod acquire;
@@ -29,7 +29,7 @@ use crate::sync::{Mutex, lock};
 ///
 /// The burst of its quota is the queue: how many cells it holds at most, with that which is just
 /// going out. Share it by reference or in an `Arc`; every method takes `&self`. It needs no
-/// particular runtime, and starts nothing but the one thread that wakes whoever waits.
+/// particular runtime, and starts nothing but the one thread that wakes waiting calls.
 ///
 /// ```
 /// use tidegate_core::Quota;
@@ -69,13 +69,13 @@ impl Shaper {
     ///
     /// A call of several cells is sent in one, and the next waits for all of them. What finds no
     /// room, or would wait for too long, is refused at once. Dropped before its slot has come, the
-    /// future leaves the queue, and whoever stands behind it moves up.
+    /// future leaves the queue, and the calls behind it move up.
     pub fn acquire(&self, key: impl Hash, cost: u32) -> AcquireSlot<'_> {
         self.acquire_within(key, cost, self.longest_wait)
     }
 
-    /// The same for at most `within`, or the shaper's longest wait if that is shorter. It counts
-    /// from when the future is first polled.
+    /// As [`Shaper::acquire`], for at most `within`, or the shaper's longest wait if that is
+    /// shorter. It counts from when the future is first polled.
     pub fn acquire_within(
         &self,
         key: impl Hash,
@@ -86,7 +86,7 @@ impl Shaper {
         AcquireSlot::new(self, self.keys.key(key).ok(), cost, within)
     }
 
-    /// The same for code that is not async: blocks the thread.
+    /// Waits as [`Shaper::acquire_within`] does, for code that is not async: blocks the thread.
     pub fn acquire_blocking(
         &self,
         key: impl Hash,

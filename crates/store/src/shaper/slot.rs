@@ -22,7 +22,7 @@ pub struct Slot {
 pub enum NoSlot {
     /// The queue is full, or the wait longer than the call may wait.
     Refused {
-        /// The same call gets a slot in time after this long, if nobody else asks.
+        /// After this long, the call gets a slot in time if nobody else asks.
         retry_after: Span,
         /// By what it was decided.
         by: By,

@@ -159,8 +159,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The most keys that it keeps in this process, of each size of state.
     fn keys_max(&self) -> usize;
 
-    /// The same store for a policy of this name, where policies count apart; nothing if this one
-    /// is it.
+    /// This store as a policy of this name uses it, where policies count apart; `None` if that is
+    /// this store itself.
     fn for_policy(&self, _name: Option<&str>) -> Option<Arc<dyn Store>> {
         None
     }

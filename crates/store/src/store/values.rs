@@ -68,14 +68,14 @@ pub struct WantedLimit<'a> {
 pub struct Place<'a> {
     /// By which limit.
     pub limit: &'a StoreLimit,
-    /// Whom it counts.
+    /// The key that it counts.
     pub key: &'a StoreKey,
 }
 
 /// So many cells of a key under a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitCharge<'a> {
-    /// By which limit, and whom it counts.
+    /// The limit, and the key that it counts.
     pub at: Place<'a>,
     /// How many cells; with zero, it only looks.
     pub cost: u32,

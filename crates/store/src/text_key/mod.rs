@@ -17,7 +17,7 @@ use self::digest::DIGEST;
 use self::readable::Readable;
 use crate::key::{Key, KeyTooLong};
 
-/// Whom we count, and with whom its limits live together.
+/// Identifies who is counted, and the tenant that its limits live together with.
 ///
 /// ```
 /// use tidegate_store::TextKey;
@@ -38,7 +38,7 @@ pub struct TextKey {
 
 /// Something that a key is made of: a text, a number, or several of them.
 ///
-/// A number is its decimal text. Parts are told apart by marks that no part contains.
+/// A number is its decimal text. Parts are distinguished by marks that no part contains.
 pub trait KeyPart {
     /// Writes the part.
     fn write(&self, text: &mut KeyText);
@@ -166,7 +166,7 @@ fn is_plain(byte: u8) -> bool {
     PLAIN[usize::from(byte)]
 }
 
-/// The same of every byte, worked out beforehand: keys are made for every request.
+/// `is_plain` of every byte, worked out beforehand: keys are made for every request.
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut byte = 0;
