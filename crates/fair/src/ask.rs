@@ -112,7 +112,7 @@ impl<'a> Ask<'a> {
         Wanted { path, class, cost, within }
     }
 
-    /// The same for code that is not async: blocks the thread.
+    /// Waits as [`Ask::acquire`] does, for code that is not async: blocks the thread.
     pub fn acquire_blocking(self, within: impl Into<Span>) -> Result<Permit, Refused> {
         block_on(self.acquire(within))
     }

@@ -67,8 +67,8 @@ pub use crate::refused::Refused;
 pub use crate::stats::Stats;
 /// How much there is, where nobody knows: found from what comes of requests.
 pub use tidegate_core::adapt;
-/// The order alone, without waiting: whoever has a clock and knows what is free asks it who is
-/// next.
+/// The order alone, without waiting: a caller that has a clock and knows what is free asks it who
+/// is next.
 pub use tidegate_core::fair as order;
 pub use tidegate_core::fair::{Class, Reason, Settings, Shed, Weight};
 
@@ -84,7 +84,7 @@ impl FairQueue {
         FairQueueBuilder::in_flight(limit)
     }
 
-    /// So many cells by a policy: each that it lets pass goes to whoever is next.
+    /// So many cells by a policy: each that it lets pass goes to the next request.
     pub fn rate(policy: Policy) -> Result<FairQueueBuilder, NotARate> {
         FairQueueBuilder::rate(policy)
     }
@@ -95,7 +95,7 @@ impl FairQueue {
         FairQueueBuilder::adaptive(settings)
     }
 
-    /// Asks in the name of a tenant, or of whoever shares with others.
+    /// Asks in the name of a tenant, or of anything else that shares with others.
     pub fn of(&self, name: impl Hash) -> Ask<'_> {
         Ask::new(self, self.name(name))
     }
@@ -127,7 +127,7 @@ impl FairQueue {
         self.shared.with_controller(|it, now| it.pressure(now, waiting));
     }
 
-    /// What it has found out; nothing for a queue that is told how much there is.
+    /// What the queue has found out; `None` if it was given its limit or rate.
     pub fn reading(&self) -> Option<adapt::Reading> {
         self.shared.with_controller(|it, now| {
             it.advance(now);

@@ -27,8 +27,9 @@ impl Permit {
         self.finish(actual, Outcome::Served);
     }
 
-    /// The same, whatever came of it. Where it is found out how much there is, nothing else tells
-    /// of the service; a request that is dropped without a word counts as abandoned.
+    /// As [`Permit::complete`], with any outcome. Where the queue finds out how much there is,
+    /// nothing else informs it of the service; a request that is dropped without an outcome counts
+    /// as abandoned.
     pub fn finish(mut self, actual: u32, outcome: Outcome) {
         self.end(Some(actual), outcome);
     }

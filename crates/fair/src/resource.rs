@@ -108,7 +108,7 @@ impl Resource {
         }
     }
 
-    /// Undoes what was taken: whoever was given it never knew.
+    /// Undoes what was taken: the request that was given it never knew.
     pub(crate) fn undo(&mut self, taken: Taken, now: Tick) {
         match (self, taken) {
             (Resource::InFlight { out, .. }, Taken::Places(cells)) => {
@@ -150,7 +150,7 @@ impl Resource {
         }
     }
 
-    /// How long it takes at least until there are `cost` cells, whoever else wants them.
+    /// The least time until there are `cost` cells, regardless of other requests for them.
     pub(crate) fn earliest(&mut self, cost: u32, now: Tick) -> Span {
         let Resource::Rate { policy, state } = self else { return Span::ZERO };
         match policy.peek(state, now, cost).verdict {

@@ -1,8 +1,8 @@
 //! The queue behind its lock, and the one alarm that it has.
 //!
-//! Whoever changes something hands out what there is, under the lock; wakers and clocks are called
-//! without it, since they may run anything. There is one alarm for all that wait: for the first
-//! deadline, or for when a policy lets more pass.
+//! A call that changes something hands out what there is, under the lock; wakers and clocks are
+//! called without it, since they may run anything. There is one alarm for all that wait: for the
+//! first deadline, or for when a policy lets more pass.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Wake, Waker};
@@ -292,7 +292,8 @@ impl State {
         (item, Grant { ticket, taken, waited, since: now })
     }
 
-    /// Starts whoever can, refuses whoever is late, and says when to look again.
+    /// Starts the requests that can start, refuses those that are late, and says when to look
+    /// again.
     fn hand_out(&mut self, now: Tick, afterwards: &mut Afterwards) {
         if self.queue.is_empty() {
             return;

@@ -47,7 +47,7 @@ impl Slot {
         Slot(Mutex::new(Inside { waker: waker.clone(), outcome: None }))
     }
 
-    /// Says what became of it, and hands out whom to wake once no lock is held.
+    /// Says what became of the request, and returns the waker to call once no lock is held.
     pub(crate) fn tell(&self, outcome: Outcome) -> Waker {
         let mut inside = self.lock();
         inside.outcome = Some(outcome);
@@ -68,7 +68,7 @@ impl Slot {
         outcome
     }
 
-    /// The same for one that does not wait any more.
+    /// As `hear`, for a request that does not wait any more.
     pub(crate) fn take(&self) -> Option<Outcome> {
         self.lock().outcome.take()
     }

@@ -13,7 +13,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// The same for the queue, by the last tick at which it may start.
+    /// The request as the queue takes it, with the last tick at which it may start.
     pub(crate) fn request(self, deadline: Tick) -> Request {
         let Wanted { path, class, cost, .. } = self;
         Request { path, class, cost: cost.max(1), deadline }

@@ -143,7 +143,7 @@ fn what_there_is_is_shared_by_weight() {
 #[test]
 fn a_request_takes_one_place_and_its_tenant_pays_what_it_costs() {
     let mut crowd = Crowd::new(40, Settings::default());
-    // The same true cost of one: what counts at first is what they said, then what they took.
+    // Both truly cost one: what counts at first is what they said, then what they took.
     crowd.run(Span::from_secs(10), &[("wide", 1, 1_000), ("narrow", 1, 1)]);
     assert!((38..=52).contains(&crowd.limit()), "{}", crowd.limit());
     assert!(crowd.queue.stats().in_flight <= 52);
