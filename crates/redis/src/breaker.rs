@@ -1,6 +1,6 @@
 //! The circuit breaker: who has failed a few times in a row is left alone for a while.
 //!
-//! A pure state machine; whoever holds it says what time it is.
+//! A pure state machine; its owner says what time it is.
 
 use tidegate_core::{Span, Tick};
 
@@ -30,7 +30,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Permission {
     Ask,
-    /// The same, alone: everybody else is refused until the answer is there.
+    /// Ask alone: everybody else is refused until the answer is there.
     Probe,
     Refused {
         retry_after: Span,
@@ -69,7 +69,7 @@ impl Breaker {
         }
     }
 
-    /// Whoever probed has gone away without an answer: the next one may.
+    /// The caller that probed has gone away without an answer: the next one may probe.
     pub(crate) fn give_up_probe(&mut self) {
         if let Stage::Probing { .. } = self.stage {
             self.stage = Stage::Open { until: Tick::default() };

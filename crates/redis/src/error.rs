@@ -90,7 +90,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether time may mend it, without anybody changing what we were told.
+    /// Whether time may mend it, without anybody changing the settings.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, ConnectError::Unreachable { .. } | ConnectError::Loading { .. })
     }

@@ -107,7 +107,7 @@ impl Told {
         One { decision, receipt, overdrawn }
     }
 
-    /// The same, and charges what passes, or what is refused if that is charged for.
+    /// Decides as `peek` does, and charges what passes, or what is refused if that is charged for.
     fn decide(&mut self, policy: &Policy, now: Tick, cost: u32) -> One {
         let (decision, receipt) = match self {
             Told::Word(word) => {

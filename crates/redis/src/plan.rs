@@ -1,4 +1,4 @@
-//! What the script is told about one limit: what to do, and by which numbers.
+//! What the script receives about one limit: what to do, and by which numbers.
 
 use tidegate_core::{Grains, Kind, Policy, Receipt, Refused, Shape, Span, Tick};
 
@@ -15,7 +15,7 @@ pub(crate) enum Does {
     Decide,
     /// Judges.
     Peek,
-    /// Gives back so many cells, whoever was charged for them.
+    /// Gives back so many cells, no matter which request was charged for them.
     GiveBack,
     /// Gives back what was charged at this tick.
     Refund {
@@ -178,7 +178,7 @@ fn split(amount: u128, grains: &Grains) -> [u64; 3] {
 
 /// How many alike may be decided by one count, so that the script's sums stay exact.
 pub(crate) fn most_alike(policy: &Policy, cost: u32) -> u32 {
-    // What a log is told of is one refusal.
+    // A log gets one refusal at a time.
     if charges_refusals(policy) && matches!(policy.shape(), Shape::Log { .. }) {
         return 1;
     }

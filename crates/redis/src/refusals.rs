@@ -85,7 +85,7 @@ impl When {
         self.judged.after(Span::from_micros(elapsed + elapsed / 1_000 + 1))
     }
 
-    /// The same: no earlier than this.
+    /// The server's clock at our `now`: no earlier than this.
     fn earliest(self, now: Tick) -> Tick {
         if self.is_one_clock() {
             return now;
@@ -175,7 +175,7 @@ impl Refusals {
         }
     }
 
-    /// The same where some were refused by several limits: they are not found by one key.
+    /// As `forget`, where some were refused by several limits: they are not found by one key.
     fn forget_everywhere(&self, request: &Request, now: Tick) {
         self.joint.store(0, Ordering::Relaxed);
         for shard in &self.shards {
@@ -210,7 +210,7 @@ impl Refusals {
         &self.given_back[usize::try_from(hash % GIVEN_BACK as u64).unwrap_or(0)]
     }
 
-    /// Hashes whom a request is about: tenants, and keys with their marks.
+    /// Hashes what a request is about: tenants, and keys with their marks.
     fn hash<'a>(&self, keys: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         for (tag, text) in keys {
@@ -267,7 +267,7 @@ impl Refused {
         if !leaves_nothing(&answers) {
             return None;
         }
-        // What it is told is by the earliest: no promise is too early.
+        // The answer is by the earliest: no promise is too early.
         Some(self.peek(charges, self.when.earliest(now)))
     }
 

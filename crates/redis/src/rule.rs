@@ -79,7 +79,7 @@ impl FleetRule {
         FleetRule(Arc::new(inner))
     }
 
-    /// The same rule with another policy from `now` on: what was consumed is kept.
+    /// This rule with another policy from `now` on: what was consumed is kept.
     ///
     /// States are carried over when their key is next asked about. Up to sixteen former policies
     /// are looked for; a key that nobody asked about through more changes counts as fresh. A key
@@ -89,8 +89,8 @@ impl FleetRule {
         self.becomes(&self.0.name, Applied::whole(policy), now)
     }
 
-    /// The same where the policy may be a part of a quota, and the name another one: nodes agree on
-    /// a limit by its name.
+    /// As [`FleetRule::change`], but the policy may be a part of a quota, and the name another one:
+    /// nodes agree on a limit by its name.
     pub(crate) fn becomes(&self, name: &str, applied: Applied, now: Tick) -> FleetRule {
         let mut next = (*self.0).clone();
         (next.name, next.applied) = (name.into(), applied);
@@ -102,13 +102,13 @@ impl FleetRule {
         next.within_bounds()
     }
 
-    /// The same rule, whose policy is a part of a quota.
+    /// This rule with a policy that is a part of a quota.
     pub(crate) fn of(&self, applied: Applied) -> FleetRule {
         FleetRule(Arc::new(Inner { applied, ..(*self.0).clone() }))
     }
 
-    /// The same rule, which had another policy before this process began: states that were left
-    /// under it are carried over as if it had been changed just now.
+    /// This rule, with another policy that it had before this process began: states that were left
+    /// under that one are carried over as if it had been changed just now.
     ///
     /// A node that starts with a new quota does not know the old one by itself, and every key would
     /// start fresh. Keep the old one here for as long as its states last: an hour for a quota of so
@@ -124,7 +124,7 @@ impl FleetRule {
         next.within_bounds()
     }
 
-    /// The same rule, whose keys were counted under `others` until `now`: what is found there is
+    /// This rule, with keys that were counted under `others` until `now`: what is found there is
     /// carried over. With former policies, up to sixteen of them are looked for.
     pub(crate) fn after<'a>(
         &self,

@@ -22,7 +22,7 @@ pub(crate) fn read(policy: &Policy, value: &[u8]) -> Option<State> {
     read_words(policy, value).map(|words| policy.unpack(words))
 }
 
-/// The same as [`Policy::pack`] would pack it; a log has no words.
+/// Reads the state as [`Policy::pack`] would pack it; a log has no words.
 pub(crate) fn read_words(policy: &Policy, value: &[u8]) -> Option<[u64; 2]> {
     if value.is_empty() {
         return Some([0; 2]);

@@ -96,7 +96,7 @@ async fn closed_lets_nothing_pass() {
         let away = seen.while_away();
         assert!(away.0.iter().all(|entry| entry.by == By::Closed));
         assert_eq!(away.admitted().count(), 0);
-        // All are told when to come back.
+        // All answers say when to come back.
         let tells =
             |verdict| matches!(verdict, Verdict::Deny { retry_after } if 0 < retry_after.get());
         assert!(away.0.iter().all(|entry| tells(entry.verdict)));
@@ -165,8 +165,8 @@ async fn what_was_let_through_without_redis_is_charged_to_it_afterwards() {
     let (local, store) = (by(By::Local), by(By::Store));
     println!("repaid: {local} local, {store} by Redis, {:?} ms", log.waited_ms());
     assert_eq!(local, 200);
-    // The probe that finds Redis again is decided before anything is repaid, and so is whoever asks
-    // at that very moment.
+    // The probe that finds Redis again is decided before anything is repaid, and so are requests
+    // that are made at that very moment.
     assert!(store <= TASKS as u64, "{store}");
 }
 

@@ -16,7 +16,7 @@ use crate::script::{self, DECIDE, Form};
 use crate::store::FleetCharge;
 use crate::wire::ScriptCall;
 
-/// One limit of a request: whom it counts, where, and how many cells.
+/// One limit of a request: which key it counts, where, and how many cells.
 #[derive(Clone, Debug)]
 pub(crate) struct Limit {
     pub(crate) rule: FleetRule,
@@ -53,7 +53,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl Request {
-    /// Whether both ask the same of the same keys.
+    /// Whether both ask for the same thing on the same keys.
     pub(crate) fn is_like(&self, other: &Request) -> bool {
         let alike = |(a, b): (&Limit, &Limit)| {
             a.cost == b.cost && a.formers == b.formers && a.place == b.place && a.rule.is(&b.rule)

@@ -66,7 +66,7 @@ pub(crate) fn read<'a>(
     Ok((now, outcomes))
 }
 
-/// The same of `whole_line.lua`: one text, a line for each.
+/// As `read`, for the reply of `whole_line.lua`: one text, a line for each run.
 fn read_lines<'a>(runs: &[Run<'a>], text: &[u8]) -> Result<(Tick, Vec<Outcome<'a>>), Garbled> {
     let mut lines = text.split(|&byte| byte == b'\n');
     let mut next = || lines.next().ok_or(Garbled);

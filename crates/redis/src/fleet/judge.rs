@@ -112,7 +112,7 @@ impl Fleet {
         charges.iter().map(Part::new).collect()
     }
 
-    /// `run` is one of before it was asked.
+    /// `run` is the server's run as it was known before the request was asked.
     fn by_store(&self, parts: &[Part<'_>], run: ServerRun, judged: Judged) -> FleetDecided {
         let by = if judged.is_remembered() { By::Remembered } else { By::Store };
         self.inner.counts.add_with(by, || self.now());

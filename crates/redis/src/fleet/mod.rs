@@ -100,7 +100,7 @@ struct Inner {
 pub struct SharedCharge<'a> {
     /// By which rule.
     pub rule: &'a SharedRule,
-    /// Whom it counts.
+    /// Which key it counts.
     pub key: &'a FleetKey,
     /// How many cells; with zero, it only looks.
     pub cost: u32,
@@ -129,7 +129,7 @@ impl Fleet {
         Fleet::with_local(store, MemoryStore::with_keys_max(Fleet::LOCAL_KEYS_MAX))
     }
 
-    /// The same, counting in `local` while Redis does not answer.
+    /// As [`Fleet::new`], counting in `local` while Redis does not answer.
     pub fn with_local(store: RedisStore, local: MemoryStore) -> Fleet {
         Fleet::over(store, Arc::new(local))
     }
@@ -145,8 +145,9 @@ impl Fleet {
         Fleet { inner: Arc::new(inner) }
     }
 
-    /// The same connections and the same memory for a policy of this name, which may have none:
-    /// see [`RedisStore::for_policy`]. It counts its decisions by itself, and knows no rule yet.
+    /// A fleet on the same connections and the same memory, for a policy of this name, which may
+    /// have none: see [`RedisStore::for_policy`]. It counts its decisions by itself, and knows no
+    /// rule yet.
     #[must_use]
     pub fn for_policy(&self, name: Option<&str>) -> Fleet {
         let store = self.inner.store.for_policy(name);
@@ -169,7 +170,7 @@ impl Fleet {
         self.rule_of(self.inner.store.rule(name, policy), without)
     }
 
-    /// The same for a rule of the store, of which more was said: see
+    /// As [`Fleet::rule`], for a rule of the store of which more was said: see
     /// [`FleetRule::remember_refusals`] and [`FleetRule::formerly`].
     pub fn rule_of(
         &self,

@@ -1,4 +1,5 @@
-//! What was let through without Redis, until Redis is told: each debt with the key that owes it.
+//! What was let through without Redis and is not reported to it yet: each debt with the key that
+//! owes it.
 //!
 //! It is a store of its own, which is never full: a store at its cap remembers what it drops in
 //! sum, and a debt that belongs to nobody would be charged to each key that asks. Where more keys

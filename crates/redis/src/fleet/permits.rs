@@ -1,8 +1,8 @@
 //! Permits of a fleet while they are renewed.
 //!
-//! A renewal goes on in a task of its own, so that whoever stops waiting for it does not lose the
-//! new receipts. Whoever is the last to know of the permits gives them back: the admission, or a
-//! renewal that the admission did not live to see.
+//! A renewal goes on in a task of its own, so that a caller that stops waiting for it does not lose
+//! the new receipts. The last to know of the permits gives them back: the admission, or a renewal
+//! that the admission did not live to see.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

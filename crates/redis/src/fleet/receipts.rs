@@ -15,7 +15,7 @@ use crate::wire::ServerRun;
 
 /// The receipts of a request that has passed: one for each limit that was charged, in their order.
 ///
-/// They own what they need, so they may outlive whoever asked. A limit is called by its place among
+/// They own what they need, so they may outlive the caller. A limit is called by its place among
 /// the charges of the request, counted from zero, also after others were taken out. A limit that
 /// cost nothing, or that let pass without counting because Redis did not answer, has none.
 ///
@@ -42,7 +42,7 @@ pub(super) enum Charged {
         rule: Arc<Rule>,
         key: Key,
         receipt: Receipt,
-        /// The same as Redis is to be told of it.
+        /// That charge as it is to be reported to Redis.
         owed: Option<(Arc<Rule>, Key, Receipt)>,
     },
 }

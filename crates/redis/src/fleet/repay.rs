@@ -2,9 +2,9 @@
 //!
 //! Key by key, as they are asked about. One request repays, and all others for that key wait for
 //! it, so that none is decided by Redis before Redis knows. It is done in a task of its own, so
-//! that it is finished even if whoever began it goes away. What Redis certainly did not take is
-//! still owed; what it may have taken is not sent again. By what this node decides stays as it is:
-//! should Redis go away again, there is no fresh share.
+//! that it is finished even if the caller that began it goes away. What Redis certainly did not
+//! take is still owed; what it may have taken is not sent again. By what this node decides stays as
+//! it is: should Redis go away again, there is no fresh share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

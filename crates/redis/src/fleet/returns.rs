@@ -79,7 +79,7 @@ impl Returns {
         self.dropped.fetch_add(back.receipt.cost().into(), Ordering::Relaxed);
     }
 
-    /// Whom the first is about. Whoever sends has nothing to do any more if there is none.
+    /// The rule and the key of the first one. The sender has nothing more to do if there is none.
     fn first(&self) -> Option<(SharedRule, FleetKey)> {
         let mut kept = self.lock();
         let first = kept.queue.front().map(|back| (back.rule.clone(), back.key));

@@ -61,8 +61,8 @@ impl SharedRule {
         SharedRule(Arc::new(Inner { number, name, without, present: Arc::new(present) }))
     }
 
-    /// The same rule under another name, or with something else to do without Redis. Whoever holds
-    /// what it was goes by what it becomes.
+    /// This rule under another name, or with something else to do without Redis. Those who hold the
+    /// rule as it was go by what it becomes.
     pub(super) fn also(&self, name: &str, without: WithoutStore) -> SharedRule {
         let (number, present) = (self.0.number, Arc::clone(&self.0.present));
         SharedRule(Arc::new(Inner { number, name: name.into(), without, present }))
@@ -100,7 +100,7 @@ impl SharedRule {
         Arc::clone(&self.0.present.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same limit, of which Redis is told something more.
+    /// Adjusts the rule that is used with Redis; the limit stays the same.
     pub(super) fn adjust(&self, adjust: impl FnOnce(&FleetRule) -> FleetRule) {
         let present = self.present();
         let (local, owed) = (Arc::clone(&present.local), Arc::clone(&present.owed));
@@ -141,7 +141,7 @@ pub(super) fn share(policy: &Policy, without: WithoutStore) -> Result<Policy, Qu
     if policy.kind().has_burst() { share.with_overdraft(policy.overdraft()) } else { Ok(share) }
 }
 
-/// The same rate divided by `nodes`, never rounded up; the burst at least one cell.
+/// The rate of `grains` divided by `nodes`, never rounded up; the burst at least one cell.
 fn share_of_line(grains: &Grains, nodes: u32) -> Quota {
     let mut cells = grains.tick();
     let mut per = u128::from(grains.cell()) * u128::from(nodes);

@@ -74,7 +74,7 @@ impl Fleet {
         (verdict, each, charged)
     }
 
-    /// What was charged here. Redis is told of it when it is back; permits come back by themselves.
+    /// What was charged here. Redis hears of it when it is back; permits come back by themselves.
     fn owing(&self, part: &Part<'_>, key: Key, receipt: Receipt) -> Charged {
         let mut owed = None;
         if !lends(&part.present.rule) {
@@ -84,7 +84,7 @@ impl Fleet {
         Charged::Local { rule: part.present.local.clone(), key, receipt, owed }
     }
 
-    /// Charges this node's share, also beyond it. Redis is told of all of it.
+    /// Charges this node's share, also beyond it. All of it is reported to Redis.
     pub(super) fn debit_share(&self, part: &Part<'_>) -> FleetDebited {
         let local = &self.inner.local;
         let debited = part

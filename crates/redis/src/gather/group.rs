@@ -1,7 +1,7 @@
 //! Requests that are alike and wait together: one request, and a seat for everybody who asked it.
 //!
 //! One more of them costs a seat in a list and nothing else: no request of its own, no channel. A
-//! party is told in portions, as many seats as a call took along; a portion that nobody ever
+//! party is answered in portions, as many seats as a call took along; a portion that nobody ever
 //! answers says so itself when it is dropped.
 
 use std::pin::Pin;
@@ -45,7 +45,7 @@ enum Seat {
         deadline: Tick,
         waker: Option<Waker>,
     },
-    /// Whoever waited has gone away: what it is charged is given back.
+    /// The caller that waited has gone away: what it is charged is given back.
     Left {
         deadline: Tick,
     },
@@ -287,7 +287,7 @@ pub(super) mod tests {
         (party, waiters)
     }
 
-    /// What a waiter is told: the retry of a server that rests tells answers apart.
+    /// What a waiter gets: the retry of a server that rests tells answers apart.
     fn heard(waiter: &mut Waiter) -> Option<StoreError> {
         match Pin::new(waiter).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => Some(answer.unwrap_err()),
@@ -334,7 +334,7 @@ pub(super) mod tests {
         portion.tell(&mut outbox, numbered());
         let unheard: Vec<_> = outbox.unheard.drain(..).map(|(_, it)| it.unwrap_err()).collect();
         assert_eq!(unheard, [number(1)]);
-        // Answered, and not heard: whoever leaves takes it along.
+        // Answered, and not heard: the waiter that leaves takes the answer along.
         assert_eq!(waiters[2].leave().unwrap().unwrap_err(), number(2));
     }
 

@@ -66,7 +66,7 @@ pub(crate) struct Gather {
     /// Filled as they are needed, and never emptied: found without a lock.
     lanes: Box<[OnceLock<Arc<ShardQueue>>]>,
     clock: SystemClock,
-    /// A clock that scripts are told instead of asking their server's; for tests.
+    /// A clock by which scripts judge instead of asking their server's; for tests.
     judged_by: Option<Arc<dyn Clock>>,
     slack_millis: u64,
     refusals: Refusals,
@@ -128,7 +128,7 @@ impl Gather {
         result
     }
 
-    /// The same for several, in one write.
+    /// As `run`, for several calls in one write.
     async fn run_all(
         &self,
         lane: usize,
@@ -145,7 +145,7 @@ impl Gather {
         &self.refusals
     }
 
-    /// The clock by which refusals are remembered: our own, or that which scripts are told.
+    /// The clock by which refusals are remembered: our own, or the one that scripts judge by.
     pub(crate) fn now(&self) -> Tick {
         self.judged_by.as_ref().map_or_else(|| self.clock.now(), |clock| clock.now())
     }
@@ -184,7 +184,7 @@ impl Gather {
     /// Has `request` decided before `deadline`.
     pub(crate) async fn ask(self: &Arc<Self>, request: Request, deadline: Tick) -> Answer {
         let lane = self.lane(self.wire.lane_of(request.slot));
-        // Whoever gives up while it is alone leaves its charge behind; a permit must come back.
+        // A caller that gives up while alone leaves its charge behind; a permit must come back.
         if !lends(&request) && lane.enter_alone(deadline, || self.clock.now())? {
             let turn = Turn::alone(Arc::clone(self), Arc::clone(lane));
             // Large: those who wait need not carry it along.
@@ -193,7 +193,7 @@ impl Gather {
         self.queue(lane, request, deadline)?.await
     }
 
-    /// The same, to be waited for later.
+    /// Has `request` decided as `ask` does; the answer is waited for later.
     pub(crate) fn submit(
         self: &Arc<Self>,
         request: Request,
@@ -233,7 +233,7 @@ impl Gather {
         Ok(self.wanted(lane, entry, deadline))
     }
 
-    /// The answer to whoever has entered. A permit is given back if whoever wanted it has gone away
+    /// The answer to a caller that has entered. A permit is given back if that caller has gone away
     /// meanwhile.
     fn wanted(
         self: &Arc<Self>,
@@ -385,7 +385,7 @@ async fn fly(mut turn: Turn) {
             lane.take_waiting(turn.away, gather.clock.now(), &mut outbox);
         turn.away = shard_queue::count(&portions);
         gather.start(&lane, start);
-        // Whoever is late has waited for long enough, and not for what travels now.
+        // Callers that are late have waited for long enough, and do not wait for what travels now.
         outbox.wake();
         if portions.is_empty() {
             break;

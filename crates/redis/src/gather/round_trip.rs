@@ -161,7 +161,7 @@ impl<'a> RoundTrip<'a> {
     }
 }
 
-/// The same for one request: the way of whoever asks alone, without a list of anything.
+/// Has one request decided: the way of a caller that asks alone, without a list of anything.
 pub(super) async fn alone(
     gather: &Gather,
     lane: &ShardQueue,

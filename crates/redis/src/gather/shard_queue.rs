@@ -23,14 +23,14 @@ const SPLIT_FROM: usize = 16;
 /// The most calls that are under way to one server: by many keys a call takes the server for longer
 /// than it takes us to hand out another's answers.
 const CALLS_MAX: usize = 2;
-/// The same where most requests are alike. That is so little work for the server that with two it
-/// would fall asleep between them, and waking it takes longer than all the rest.
+/// As `CALLS_MAX`, where most requests are alike. That is so little work for the server that with
+/// two it would fall asleep between them, and waking it takes longer than all the rest.
 const CALLS_MAX_ALIKE: usize = 3;
 /// As many parties are found by what they ask; two that share a place are found one at a time.
 const PLACES: usize = 256;
 
-/// How often everybody else has a turn before a timer is set: whoever has the hand is mostly one of
-/// them, and needs no longer.
+/// How often everybody else has a turn before a timer is set: the holder of the hand is mostly one
+/// of them, and needs no longer.
 const HAND_TRIES: usize = 4;
 /// The longest that somebody waits for the hand: many times as long as handing out takes.
 const HAND_WAIT: Duration = Duration::from_millis(1);
@@ -144,7 +144,7 @@ impl ShardQueue {
         Ok(true)
     }
 
-    /// Whoever had the turn alone has ended, or gone away.
+    /// The caller that had the turn alone has ended, or gone away.
     pub(super) fn alone_is_over(&self) {
         self.lock().is_alone = false;
     }
@@ -238,7 +238,7 @@ impl ShardQueue {
     }
 
     /// Waits for its turn to hand out answers, for a moment. That keeps calls apart and nothing
-    /// else: whoever has the hand may be on a thread that does something else for long.
+    /// else: the holder of the hand may be on a thread that does something else for long.
     pub(super) async fn hand(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
         for _ in 0..HAND_TRIES {
             if let Ok(hand) = self.hand.try_lock() {
@@ -329,7 +329,7 @@ pub(super) fn count(portions: &[Portion]) -> usize {
     portions.iter().map(|portion| portion.count() as usize).sum()
 }
 
-/// Asks the breaker. A probe is one request among all: whoever comes next is refused until it is
+/// Asks the breaker. A probe is one request among all: the next requests are refused until it is
 /// answered, so it travels alone.
 fn permit(breaker: &mut Breaker, now: impl FnOnce() -> Tick) -> Result<(), StoreError> {
     if breaker.is_closed() {
@@ -392,7 +392,7 @@ mod tests {
             starts.filter(|start| *start == Start::Needed).count()
         }
 
-        /// The same, all alike.
+        /// Has `count` join as `enter` does, but all alike.
         fn enter_alike(&mut self, count: usize) -> usize {
             let mut started = 0;
             for _ in 0..count {
@@ -500,7 +500,7 @@ mod tests {
         stand.take(0, at(0));
         stand.lane.alone_is_over();
         assert_eq!(stand.lane.leave(2), Start::NotNeeded);
-        // Nobody is here any more: whoever comes now waits for nobody.
+        // Nobody is here any more: the next caller waits for nobody.
         stand.enter_one(at(20), at(0)).unwrap();
         assert!(!stand.enter_one(at(21), at(1)).unwrap().behind_slower);
     }

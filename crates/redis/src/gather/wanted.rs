@@ -46,7 +46,7 @@ impl Drop for Wanted {
         if self.is_heard {
             return;
         }
-        // From here on, whoever answers it gives it back.
+        // From here on, the side that answers it gives it back.
         if let (Some(answer), Some(gather)) = (self.waiter.leave(), &self.gather) {
             gather.give_back(self.waiter.request().clone(), answer);
         }

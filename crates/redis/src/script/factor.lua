@@ -20,7 +20,7 @@ for at = 1, #known, 2 do
 end
 if ARGV[2] ~= '' and nodes < tonumber(ARGV[4]) then
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. string.format('%.0f', now + ARGV[3]))
-    -- As long as the longest of their leases, whoever wrote last.
+    -- As long as the longest of their leases, no matter which node wrote last.
     if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[3]) then
         redis.call('PEXPIRE', KEYS[1], ARGV[3])
     end

@@ -167,7 +167,7 @@ function line.debit(plan, value, now, count)
   return written(plan, now, words, ticks, parts)
 end
 
--- The same for requests that were refused, if they could ever pass.
+-- As line.debit, for requests that were refused, if they could ever pass.
 function line.refuse(plan, value, now, count)
   local could = no_later(plan.weight_words, plan.weight_ticks, plan.weight_parts,
     plan.burst_words, plan.burst_ticks, plan.burst_parts)

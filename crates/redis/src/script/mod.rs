@@ -29,9 +29,9 @@ pub(crate) enum Form {
     /// Requests that differ in their keys only and all in these, by one line that is narrow and of
     /// whole ticks.
     WholeLine,
-    /// The same by one line that is narrow.
+    /// Requests that differ in their keys only, by one line that is narrow.
     NarrowLine,
-    /// The same by one policy of this shape.
+    /// Requests that differ in their keys only, by one policy of this shape.
     Simple(Shape),
     /// Anything else, by policies of this shape.
     Of(Shape),

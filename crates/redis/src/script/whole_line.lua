@@ -1,9 +1,9 @@
 -- Decides many requests that differ in their keys only, by one line whose cells are whole ticks.
 --
 -- narrow_line.lua would say the same. Most quotas are of this kind, and this has fewer arguments
--- and a shorter reply: what a script is told and tells takes longer than what it does. All states
--- are read at once, and a debt that still runs is added to, not written anew: each is one command
--- more or less, and together they are half of the time.
+-- and a shorter reply: what a script receives and returns takes longer than what it does. All
+-- states are read at once, and a debt that still runs is added to, not written anew: each is one
+-- command more or less, and together they are half of the time.
 --
 -- KEYS  one for each request, no two alike
 -- ARGV  the weight of a request in ticks, and that of a burst

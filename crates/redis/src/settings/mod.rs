@@ -72,7 +72,7 @@ pub(crate) enum Topology {
     Cluster(Vec<Address>),
 }
 
-/// Whom to trust and who we are.
+/// Which authority to trust and who we are.
 #[derive(Clone, Default)]
 pub(crate) struct TlsSettings {
     /// The authority, as PEM; those of the system if there is none.

@@ -25,7 +25,7 @@ pub struct StoreBuilder {
     judged_by: Option<Arc<dyn Clock>>,
 }
 
-/// What every script does, on a key of ours: a user that may not do it is told at once.
+/// What every script does, on a key of ours: a user that may not do it sees the error at once.
 static TRY: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "redis.call('MGET', KEYS[1]) redis.call('GET', KEYS[1]) redis.call('EXISTS', KEYS[1]) \

@@ -21,7 +21,7 @@ impl RedisStore {
         self.debit_by(FleetCharge { rule, key, cost: cells }, self.deadline()).await
     }
 
-    /// The same before `deadline`, by our own clock.
+    /// As `debit`, but before `deadline`, by our own clock.
     pub(crate) async fn debit_by(
         &self,
         charge: FleetCharge<'_>,

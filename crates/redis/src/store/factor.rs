@@ -16,7 +16,7 @@ impl RedisStore {
     /// Tells the fleet what is left by this node, if it knows, and says the smallest that nodes
     /// told lately; the whole if none knows anything.
     ///
-    /// What is told counts for `lease`, by the server's clock. `node` tells nodes apart.
+    /// What this node says counts for `lease`, by the server's clock. `node` tells nodes apart.
     pub async fn share_factor(
         &self,
         node: u64,

@@ -63,7 +63,7 @@ pub struct RedisStore {
 pub struct FleetCharge<'a> {
     /// By which rule.
     pub rule: &'a FleetRule,
-    /// Whom it counts.
+    /// Which key it counts.
     pub key: &'a FleetKey,
     /// How many cells.
     pub cost: u32,
@@ -88,7 +88,7 @@ impl RedisStore {
         FleetRule::new(name, policy)
     }
 
-    /// The same store, with another deadline for every call.
+    /// This store, with another deadline for every call.
     #[must_use]
     pub fn within(&self, deadline: Duration) -> RedisStore {
         RedisStore { deadline: deadline.into(), ..self.clone() }
@@ -104,7 +104,7 @@ impl RedisStore {
         Ok(self.decide_with_receipt(rule, key, cost).await?.0)
     }
 
-    /// The same; the receipt is for what passed, and can be refunded once.
+    /// As [`RedisStore::decide`]; the receipt is for what passed, and can be refunded once.
     pub async fn decide_with_receipt(
         &self,
         rule: &FleetRule,
@@ -126,7 +126,7 @@ impl RedisStore {
         self.judge(Does::Decide, charges, || self.deadline()).await
     }
 
-    /// The same before `deadline`, by our own clock.
+    /// As `decide_all`, but before `deadline`, by our own clock.
     pub(crate) async fn decide_all_by(
         &self,
         charges: &[FleetCharge<'_>],
@@ -266,7 +266,7 @@ impl RedisStore {
         self.reply(request, deadline).await.and_then(decided)
     }
 
-    /// The same for anything that is to be done there.
+    /// As `ask`, for anything that is to be done there.
     async fn reply(&self, request: Request, deadline: Tick) -> Result<Reply, StoreError> {
         let changed = request.limits.iter().any(|limit| !limit.formers().is_empty());
         if !changed {
@@ -276,7 +276,7 @@ impl RedisStore {
         Box::pin(self.reply_after_change(request, deadline)).await
     }
 
-    /// The same for rules whose policies were others before.
+    /// As `reply`, for rules whose policies were others before.
     async fn reply_after_change(
         &self,
         request: Request,

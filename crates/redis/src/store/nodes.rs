@@ -15,8 +15,8 @@ impl RedisStore {
     /// Says that this node is there, for as long as `lease`, and hears how many are, itself
     /// included: all that told the same server so under the same prefix. `node` tells nodes apart.
     ///
-    /// It takes one text, and the commands that decisions take: whoever may write these keys can
-    /// claim to be many nodes, and nobody else can.
+    /// It takes one text, and the commands that decisions take: a client that may write these keys
+    /// can claim to be many nodes, and nobody else can.
     pub async fn count_nodes(&self, node: u64, lease: Span) -> Result<u32, StoreError> {
         // No tenant is called that: in a text the mark is followed by two digits.
         let name = format!("{}{{%%}}nodes", self.prefix());

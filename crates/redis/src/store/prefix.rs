@@ -11,7 +11,7 @@ pub(super) const USUAL_PREFIX: &str = "tg:";
 #[derive(Clone, Debug)]
 pub(super) struct Prefix {
     pub(super) text: Arc<str>,
-    /// Whether whoever built the store said so.
+    /// Whether it was given when the store was built.
     pub(super) is_given: bool,
 }
 
@@ -21,8 +21,8 @@ impl RedisStore {
         &self.prefix.text
     }
 
-    /// The same store for a policy of this name, which may have none: its keys begin with
-    /// `tg:NAME:`. A store that was built with a prefix keeps that.
+    /// This store for a policy of this name, which may have none: its keys begin with `tg:NAME:`. A
+    /// store that was built with a prefix keeps that.
     #[must_use]
     pub fn for_policy(&self, name: Option<&str>) -> RedisStore {
         if self.prefix.is_given {

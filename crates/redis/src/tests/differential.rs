@@ -132,7 +132,7 @@ fn any_policy(kind: Kind, rng: &mut Rng) -> Policy {
     with_debts(Policy::new(kind, quota).unwrap(), rng)
 }
 
-/// The same, or with another overdraft, or where refusals are charged.
+/// `policy` as it is, or with another overdraft, or where refusals are charged.
 fn with_debts(policy: Policy, rng: &mut Rng) -> Policy {
     let overdraft = match rng.below(4) {
         0 => Overdraft::Cells(rng.below_u32(policy.limit().saturating_mul(3))),

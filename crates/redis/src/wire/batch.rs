@@ -119,7 +119,7 @@ impl Flight {
             Answer::Done(value) => self.state = State::Done(Ok(value)),
             Answer::Refused(refusal) => self.state = State::Done(Err(CallError::NotRun(refusal))),
             Answer::Lost(lost) => {
-                // Whoever is late is no reason to give up a connection that others use.
+                // A late reply is no reason to give up a connection that others use.
                 if lost != Lost::TimedOut {
                     shared.lost(self.lane, link, &lost);
                 }

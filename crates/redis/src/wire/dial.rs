@@ -28,7 +28,7 @@ pub(super) struct Dialer {
     timeout: Duration,
 }
 
-/// Whom a connection leads to: they know us by different names.
+/// What a connection leads to: a server and a Sentinel know us by different names.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Peer {
     Server,

@@ -7,7 +7,7 @@ use super::pipe::Pipe;
 use crate::error::ConnectError;
 use crate::settings::{Address, Credentials};
 
-/// What a new connection is told.
+/// What is said first on a new connection.
 #[derive(Clone, Copy)]
 pub(super) struct Hello<'a> {
     /// Whether it is to speak the newer protocol.

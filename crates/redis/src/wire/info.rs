@@ -123,7 +123,7 @@ fn text(value: &Value, address: &Address) -> Result<String, ConnectError> {
     redis::from_redis_value_ref(value).map_err(|error| unexpected(address, &error.to_string()))
 }
 
-/// What an error of the server means for whoever set us up.
+/// What an error of the server means for the user who set us up.
 pub(super) fn refused(error: &ServerError, address: &Address) -> ConnectError {
     let reason = format!("{} {}", error.code(), error.details().unwrap_or_default());
     let address = address.to_string();
@@ -139,7 +139,7 @@ pub(super) fn refused(error: &ServerError, address: &Address) -> ConnectError {
     }
 }
 
-/// What a question without an answer means for whoever set us up.
+/// What a question without an answer means for the user who set us up.
 pub(super) fn lost(loss: &Loss, address: &Address) -> ConnectError {
     let (address, reason) = (address.to_string(), loss.to_string());
     match loss {

@@ -1,4 +1,4 @@
-//! Sends script calls to whoever holds a slot, each at most once.
+//! Sends script calls to the server that holds a slot, each at most once.
 //!
 //! A call whose outcome is unknown is never sent again; a call that the server certainly did not
 //! run may be. Who to connect to, when to connect again and what to send again are decided here,
@@ -114,7 +114,7 @@ impl Wire {
         let begun = if is_required {
             begun.await
         } else {
-            // Whoever can do without is not kept by every seed of a long list.
+            // A caller that can start without a server does not wait for every seed of a long list.
             within(shared.way.dialer.timeout() * 3, &seeds[0], begun).await
         };
         match begun {
@@ -137,8 +137,8 @@ impl Wire {
         Ok(Wire::new(shared, Some(follower)))
     }
 
-    /// The lane of whoever holds `slot`: a small number that stays the same for one server, always
-    /// below `LANES_MAX`, and always zero unless in a cluster.
+    /// The lane of the server that holds `slot`: a small number that stays the same for one server,
+    /// always below `LANES_MAX`, and always zero unless in a cluster.
     pub(crate) fn lane_of(&self, slot: u16) -> usize {
         self.shared.lane_of(slot)
     }

@@ -1,6 +1,6 @@
 //! One server's place: its address, its connection while there is one, and how it has been.
 //!
-//! Whoever calls takes a copy of the link and goes; nothing is locked while a call is under way.
+//! A caller takes a copy of the link and goes; nothing is locked while a call is under way.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -177,7 +177,7 @@ impl Node {
     }
 
     pub(super) fn set_keeper(&self, keeper: Task) {
-        // A lane is given its keeper once, by whoever made it.
+        // A lane is given its keeper once, by the code that made the lane.
         let _ = self.keeper.set(keeper);
     }
 

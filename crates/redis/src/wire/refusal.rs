@@ -22,7 +22,7 @@ pub(crate) enum Refusal {
     Loading,
     /// The server is a replica, and its primary was not found in time.
     ReadOnly,
-    /// The server is full, and is told not to evict.
+    /// The server is full, and is configured not to evict.
     OutOfMemory,
     /// A script of somebody runs for too long.
     Busy,

@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// The same by the client library's parser.
+    /// Lists the items as the client library's parser reads them.
     fn flatten<'a>(value: &'a Value, items: &mut Vec<Item<'a>>) -> Option<()> {
         match value {
             Value::Int(number) => items.push(Item::Number(*number)),

@@ -51,7 +51,7 @@ impl ScriptCall {
         call
     }
 
-    /// The same call, to be sent in no other run, if one is named.
+    /// This call, to be sent in no other run, if one is named.
     pub(crate) fn only_in(self, run: Option<ServerRun>) -> ScriptCall {
         ScriptCall { run, ..self }
     }
@@ -64,7 +64,7 @@ impl ScriptCall {
         &self.bytes[from..]
     }
 
-    /// The same call with the script's text instead of its name: loads and runs it in one trip.
+    /// This call with the script's text instead of its name: loads and runs it in one trip.
     pub(crate) fn with_text(&self) -> Vec<u8> {
         let text = &self.script.text;
         let mut bytes = head(self.parts, &mut itoa::Buffer::new()).to_vec();

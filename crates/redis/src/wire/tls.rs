@@ -1,4 +1,4 @@
-//! TLS as the settings say: whom to trust, and who we are.
+//! TLS as the settings say: which authority to trust, and who we are.
 //!
 //! The provider of the arithmetic is named here, and nothing is installed for the process.
 

@@ -80,7 +80,7 @@ async fn what_is_given_back_goes_to_the_window_that_it_was_taken_from() {
                 judged.into_receipts().next().flatten()
             });
         }
-        // Those who are told first are charged before this, and others given back after it.
+        // Those that are answered first are charged before this, and others given back after it.
         let mut receipts = Vec::new();
         for _ in 0..round % 6 {
             receipts.push(asking.join_next().await.unwrap().unwrap());

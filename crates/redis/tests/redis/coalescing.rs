@@ -40,8 +40,8 @@ async fn one_hot_key_takes_few_calls_and_exactly_its_limit_passes() {
     }
 }
 
-/// Whoever is asked alone sends its request itself, and may stop to poll without going away. Those
-/// behind it have deadlines of their own.
+/// A caller that asks alone sends its request itself, and may stop polling without going away.
+/// Those behind it have deadlines of their own.
 #[tokio::test]
 async fn a_caller_that_stops_to_poll_holds_nobody_up_beyond_the_deadline() {
     let server = Server::start().unwrap();
@@ -132,7 +132,7 @@ async fn a_batch_answers_each_in_its_place() {
     assert_eq!(left, [3, 2, 1, 0, 0, 0]);
 }
 
-/// A request waits behind another one that is under way; whoever asked for it goes away.
+/// A request waits behind another one that is under way; its caller goes away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_goes_away_while_it_waits_gets_its_charge_back() {
     let server = Server::start().unwrap();
@@ -162,7 +162,7 @@ async fn whoever_goes_away_while_it_waits_gets_its_charge_back() {
     tokio::time::timeout(LONG, async { while left().await != 9 {} }).await.unwrap();
 }
 
-/// The same where permits are lent: even whoever asks alone leaves none behind.
+/// The caller goes away where permits are lent: even one that asks alone leaves none behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_permit_that_nobody_waits_for_any_more_comes_back() {
     let server = Server::start().unwrap();

@@ -258,7 +258,7 @@ async fn what_is_given_back_after_a_change_is_not_lost() {
     assert_eq!(looks(&fleet, &[&flights], &ada).await, [2]);
 }
 
-/// Less of a quota is given out for a while: whoever asks meanwhile gets nothing back.
+/// Less of a quota is given out for a while: a client that asks meanwhile gets nothing back.
 #[tokio::test]
 async fn a_bucket_stays_as_full_as_it_is_when_a_part_is_given_out() {
     let (_server, fleet, _clock) = still_fleet().await;
@@ -320,7 +320,7 @@ async fn rules_come_while_others_are_asked() {
     let both = [charge(&first, &ada, 1), charge(&second, &ada, 1)];
     assert_eq!(left(&fleet.decide(&both).await), [3, 6]);
     drop(first);
-    // What a rule has counted is there for whoever has one of the same name and policy.
+    // What a rule has counted is there for every rule of the same name and policy.
     let again = bucket(&fleet, "first", 5, LOCAL);
     let there = Fleet::new(fleet.store().clone());
     let other = bucket(&there, "first", 5, WithoutStore::Open);
@@ -416,7 +416,7 @@ async fn without_redis_each_rule_does_what_it_says() {
     assert_eq!(ask(&[(&local, 0), (&local, 0)]).await.verdict, Verdict::Never);
 }
 
-/// What was let through and debited here, less what was given back, is what Redis is told.
+/// What was let through and debited here, less what was given back, is what is reported to Redis.
 #[tokio::test]
 async fn redis_is_told_of_each_cost_when_it_is_back() {
     let (server, fleet) = alone().await;

@@ -69,7 +69,7 @@ async fn a_slow_call_in_front_does_not_hold_up_others() {
     assert!(waits.await.unwrap().is_ok());
 }
 
-/// A server that is full still refuses, and whoever is refused is not let through by others.
+/// A server that is full still refuses, and a request that is refused is not let through by others.
 #[tokio::test]
 async fn a_full_server_still_refuses() {
     let server = Server::start().unwrap();
@@ -141,7 +141,7 @@ async fn a_new_process_can_be_told_what_the_quota_was() {
     assert_eq!(new.key("ada").peek().await.decision().remaining, 70);
 }
 
-/// A user that may read and not write is told when it connects, and not by every decision.
+/// A user that may read and not write sees the error when it connects, and not on every decision.
 #[tokio::test]
 async fn a_user_that_may_not_write_is_told_at_the_start() {
     let server = Server::start().unwrap();

@@ -182,7 +182,7 @@ async fn permits_come_back() {
     drop(four);
     let free = async || limiter.key("ada").peek().await.verdict().passes();
     tokio::time::timeout(LONG, async { while !free().await {} }).await.unwrap();
-    // Whoever vanishes keeps it until its lease is over, and not for longer.
+    // A caller that vanishes keeps it until its lease is over, and not for longer.
     let five = enter().await.unwrap();
     std::mem::forget((two, five));
     clock.advance(Span::from_micros(29_999_999));
@@ -209,7 +209,7 @@ async fn permits_of_one_key_and_of_all_are_taken_and_given_back_together() {
     assert_eq!((left("ada").await, left("bob").await), ([1, 1], [1, 1]));
     drop(two);
     tokio::time::timeout(LONG, async { while left("ada").await != [2, 2] {} }).await.unwrap();
-    // Whoever vanishes gives back both when the lease is over.
+    // A caller that vanishes gives back both when the lease is over.
     std::mem::forget(three);
     clock.advance(Span::from_micros(29_999_999));
     assert_eq!(left("bob").await, [1, 2]);

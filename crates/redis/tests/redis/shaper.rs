@@ -174,7 +174,7 @@ async fn without_redis_calls_are_refused_or_go_on_at_a_share() {
     assert!(matches!(share.acquire("it", 11).await, Err(NoSlot::Never)));
 }
 
-/// Whoever stops waiting while Redis is asked does not lose the slot for everybody.
+/// A caller that stops waiting while Redis is asked does not lose the slot for everybody.
 #[tokio::test]
 async fn a_call_that_is_given_up_while_it_asks_gives_its_slot_back() {
     let server = Server::start().unwrap();

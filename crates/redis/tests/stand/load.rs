@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::Node;
 
-/// One call, as whoever made it saw it.
+/// One call, as its caller saw it.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub asked: Tick,
@@ -45,7 +45,7 @@ impl Load {
         Load::paced(limiter, keys, (tasks, PACE), Arc::new(SystemClock::new()))
     }
 
-    /// The same by a clock that other logs have too, and as often as it says.
+    /// As `start`, by a clock that other logs have too, and as often as `pace` says.
     pub fn paced(
         limiter: &Node,
         keys: &[&str],

@@ -57,7 +57,7 @@ impl Future for Drive {
             return Poll::Ready(());
         }
         while this.has_struck(alarm, context) {
-            // Timers are not as fine as the clock: whoever is not late yet is looked at again.
+            // Timers are not as fine as the clock: a call that is not late yet is looked at again.
             this.set_for = Tick::MAX;
             let now = this.clock.now();
             alarm = this.pipe.with(|flow| {

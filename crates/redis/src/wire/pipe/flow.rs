@@ -1,7 +1,7 @@
 //! One connection's two streams of bytes, and who waits for which reply.
 //!
-//! Replies come in the order of calls, so a queue is all that tells whose one is. Whoever finds the
-//! stream ready moves it on for everybody; what it waits for itself wakes the driver.
+//! Replies come in the order of calls, so a queue is all that tells whose one is. The task that
+//! finds the stream ready moves it on for everybody; what it waits for itself wakes the driver.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,7 +28,7 @@ pub(in crate::wire) type Replies = SmallVec<[Reply; 1]>;
 /// As many calls may be under way; more are refused. Those who decide together need a few.
 pub(super) const QUEUE_MAX: usize = 1024;
 
-/// As many bytes may wait for the server to take them; whoever comes then is refused.
+/// As many bytes may wait for the server to take them; calls that come then are refused.
 pub(super) const OUTPUT_MAX: usize = 1 << 20;
 
 /// From so many on, what is written is not kept until all is.
@@ -75,7 +75,7 @@ struct Seat {
 
 enum Waits {
     Yes(Option<Waker>),
-    /// Its deadline is over, or whoever waited has gone away.
+    /// Its deadline is over, or the caller that waited has gone away.
     No,
 }
 
@@ -137,7 +137,7 @@ impl Flow {
     pub(super) fn poll_seat(&mut self, number: u64, waker: &Waker) -> Poll<Result<Replies, Loss>> {
         let has_ended = self.ended();
         let Some(seat) = self.seat(number) else {
-            // Whoever was late is not answered, even if the reply has come since.
+            // A caller that was late is not answered, even if the reply has come since.
             return Poll::Ready(self.fetch(number).ok_or(Loss::Late));
         };
         match (&mut seat.waits, has_ended) {
@@ -206,7 +206,7 @@ impl Flow {
         self.read(context);
     }
 
-    /// Ends it: everybody who waits is told why.
+    /// Ends it: everybody who waits gets the reason.
     pub(super) fn end(&mut self, why: Loss) {
         if self.stream.take().is_none() {
             return;

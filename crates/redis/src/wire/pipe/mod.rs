@@ -30,9 +30,9 @@ pub(super) struct Pipe(Arc<Mutex<Flow>>);
 pub(super) enum Loss {
     /// The connection has ended, and why.
     Ended(Arc<str>),
-    /// The same: what came was no reply.
+    /// The connection has ended: what came was no reply.
     Nonsense(Arc<str>),
-    /// The same: the other side does not trust us, or we it.
+    /// The connection has ended: the other side does not trust us, or we it.
     Untrusted(Arc<str>),
     /// The deadline has passed.
     Late,
@@ -80,7 +80,7 @@ impl Pipe {
         replies.iter().map(|reply| reply.value().map_err(nonsense)).collect()
     }
 
-    /// Does something with both streams, and wakes whom that concerns.
+    /// Does something with both streams, and wakes the tasks that it concerns.
     fn with<T>(&self, work: impl FnOnce(&mut Flow) -> T) -> T {
         // Nothing that is done under this lock can leave it half done.
         let mut flow = self.0.lock().unwrap_or_else(PoisonError::into_inner);

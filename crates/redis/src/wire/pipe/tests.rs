@@ -139,7 +139,7 @@ async fn a_stream_that_ends_in_the_middle_of_a_reply_ends_all_who_wait() {
         }
         assert_eq!(ended, if come.starts_with(b":1\r\n") { 2 } else { 3 });
         drive.await.unwrap();
-        // Whoever comes later is told the same at once.
+        // Later callers get the same answer at once.
         assert!(matches!(heard(send(&pipe, 1).await).await, Err(Loss::Ended(_))));
     }
 }

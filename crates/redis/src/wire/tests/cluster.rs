@@ -153,7 +153,7 @@ async fn a_paused_server_is_left_when_the_caller_gives_it_up() -> Outcome {
     wire.reconnect(wire.lane_of(7));
     let mut tally = Tally::default();
     while tally.done == 0 {
-        // Time enough for whoever takes over, and for nobody who is paused.
+        // Time enough for the server that takes over, and for none that is paused.
         tally.take(&run(&wire, count(&key), LONG).await);
         assert!(tally.not_run + tally.unknown < 1000, "{:?}", wire.health());
     }

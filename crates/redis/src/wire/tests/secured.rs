@@ -22,7 +22,7 @@ async fn all_of_a_cluster_is_spoken_to_by_tls() -> Outcome {
         .setting("tls-replication", "yes");
     let mut cluster = Cluster::start_with(node)?;
     let ports: Vec<u16> = cluster.nodes().iter().filter_map(Server::tls_port).collect();
-    // One is told of, and tells of the others.
+    // The client knows one server at first, and that one tells of the others.
     let url = format!("rediss+cluster://127.0.0.1:{}", ports[0]);
     let settings = settings(&url).ca_certificate_file(certificates.ca())?;
     let wire = Wire::connect(&settings).await?;

@@ -64,7 +64,7 @@ async fn a_planned_fail_over_repeats_nothing() -> Outcome {
     let before = counted(replica, "k");
     until(LONG, "calls arrive again", || counted(replica, "k") > before + 100)?;
     let tally = load.stop().await[0];
-    // What the old one was told last is not known to the new one; but nothing is known twice.
+    // What the old one heard last is not known to the new one; but nothing is known twice.
     let counted = counted(replica, "k");
     assert!(counted <= tally.done + tally.unknown, "{counted} {tally:?}");
     assert_eq!(tally.not_run, 0, "there was time enough");

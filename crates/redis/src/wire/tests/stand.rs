@@ -95,7 +95,7 @@ impl Tally {
         }
     }
 
-    /// That what the servers have counted is what the calls were told.
+    /// Checks that what the servers have counted is what the calls were answered.
     #[track_caller]
     pub(super) fn check(self, counted: u64) {
         assert!(counted >= self.done, "an answered call was not run: {counted} {self:?}");
@@ -163,7 +163,7 @@ pub(super) async fn until_answered(wire: &Wire, key: &str) -> Tally {
     until_answered_within(wire, key, SHORT).await
 }
 
-/// The same with another deadline for each call.
+/// As `until_answered`, with another deadline for each call.
 pub(super) async fn until_answered_within(wire: &Wire, key: &str, deadline: Duration) -> Tally {
     let mut tally = Tally::default();
     while tally.done == 0 {
