@@ -123,7 +123,7 @@ impl Attribute {
         matches!(self, Attribute::Path | Attribute::Segment(_) | Attribute::Named(_))
     }
 
-    /// Whether names that it says are told apart by case: what is taken from a path may be in lower
+    /// Whether case tells the names that it says apart: what is taken from a path may be in lower
     /// case by now.
     pub(crate) fn case(&self) -> Case {
         if self.is_of_path() { Case::Ignored } else { Case::Kept }

@@ -9,7 +9,7 @@ use crate::request::Response;
 /// A cost.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Cost {
-    /// The same for each.
+    /// So many cells for each request.
     Cells(u32),
     /// What an attribute says.
     From(Measure),

@@ -37,7 +37,7 @@ pub struct Facts<'r, 'a> {
     tiers: OnceCell<SmallVec<[usize; 1]>>,
     /// Whether its path is read in another way than the plain one.
     is_other: bool,
-    /// The same request by the next reading of its path: see [`Facts::readings`].
+    /// This request by the next reading of its path: see [`Facts::readings`].
     next: Option<Box<Facts<'r, 'a>>>,
     pub(crate) route: Route,
 }
@@ -125,7 +125,7 @@ impl<'r, 'a> Facts<'r, 'a> {
         std::iter::successors(Some(self), |facts| facts.next.as_deref())
     }
 
-    /// The same without this one.
+    /// As [`Facts::readings`], without this one.
     #[inline]
     pub(crate) fn others(&self) -> impl Iterator<Item = &Facts<'r, 'a>> {
         std::iter::successors(self.next.as_deref(), |facts| facts.next.as_deref())
@@ -152,7 +152,7 @@ impl<'r, 'a> Facts<'r, 'a> {
     pub(crate) fn client(&self) -> Option<IpAddr> {
         let proxies = &self.identify.proxies;
         if !proxies.believes_anybody() {
-            // Whoever is connected: that is found as quickly as it is remembered.
+            // The peer that is connected: that is found as quickly as it is remembered.
             return self.request.peer().map(|peer| peer.to_canonical());
         }
         *self.client.get_or_init(|| {

@@ -18,7 +18,7 @@ impl Glob {
         }
     }
 
-    /// The same for names that mean the same in upper and lower case: methods and hosts.
+    /// As [`Glob::new`], for names that mean the same in upper and lower case: methods and hosts.
     pub(crate) fn ignoring_case(text: &str) -> Glob {
         Glob { ignores_case: true, ..Glob::new(&text.to_ascii_lowercase()) }
     }

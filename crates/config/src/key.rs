@@ -58,8 +58,8 @@ pub(crate) struct LastKey<'f> {
 }
 
 impl<'f> LastKey<'f> {
-    /// Finds whom a rule counts; `false` if a part of that is missing, and the rule is skipped
-    /// then.
+    /// Finds the key that a rule counts; `false` if a part of it is missing, and the rule is
+    /// skipped then.
     #[inline]
     pub(crate) fn look_up(
         &mut self,
@@ -89,7 +89,8 @@ impl<'f> LastKey<'f> {
         true
     }
 
-    /// The same for a rule of which this is known to be the source, by the plain reading of a path.
+    /// As [`LastKey::look_up`], for a rule whose key is known to have this source, by the plain
+    /// reading of a path.
     #[inline]
     pub(crate) fn look_up_plain(
         &mut self,

@@ -121,7 +121,7 @@ fn is_policy(path: &Path) -> bool {
     has_ending && !is_suite && !name.starts_with('.')
 }
 
-/// Whether there is a regular file: to open a pipe is to wait for whoever writes to it.
+/// Whether there is a regular file: to open a pipe is to wait for a process that writes to it.
 fn is_regular(path: &Path) -> io::Result<()> {
     if fs::metadata(path)?.is_file() {
         return Ok(());

@@ -46,7 +46,7 @@ pub(crate) enum Condition {
 pub(crate) enum Certainty {
     /// It may: enough for what restricts.
     Perhaps,
-    /// It does, whoever looks at it: what exempts wants that.
+    /// It does, for every server that looks at it: what exempts wants that.
     Surely,
 }
 

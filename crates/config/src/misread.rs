@@ -1,6 +1,6 @@
 //! A text that was not understood: what is wrong with it, and what to write instead.
 //!
-//! It knows no place: whoever handed the text over adds where it stood.
+//! It knows no place: the caller that handed the text over adds where it stood.
 
 use std::fmt;
 

@@ -18,8 +18,8 @@ pub(crate) struct Overrides {
     ways: Vec<Vec<Attribute>>,
 }
 
-/// A key with a quota of its own. Where its values are from is a part of who somebody is: whoever
-/// sends the name of another in a header is not that other.
+/// A key with a quota of its own. Where its values are from is a part of who somebody is: a client
+/// that sends the name of another in a header is not that other.
 #[derive(Debug)]
 pub(crate) struct Overridden {
     pub(crate) sources: Vec<Attribute>,

@@ -1,4 +1,4 @@
-//! What a policy file says about one request: by which limits it is judged, for whom, at what cost.
+//! What a policy file says about one request: which limits judge it, by which keys, at what cost.
 
 use smallvec::SmallVec;
 
@@ -45,11 +45,11 @@ pub struct Outline<'f> {
 pub struct Planned<'f> {
     /// What it asks.
     pub asks: Asks<'f>,
-    /// Whom it counts.
+    /// The key that it counts.
     pub key: Parts<'f>,
 }
 
-/// What a rule asks of a request, whomever it counts.
+/// What a rule asks of a request, whichever key it counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Asks<'f> {
     /// The rule.
@@ -74,7 +74,7 @@ impl<'f> Asks<'f> {
     }
 }
 
-/// Whom a rule counts.
+/// The key that a rule counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'w, 'f> {
     /// The parts of the key.
@@ -96,7 +96,7 @@ pub struct Known<'f> {
 }
 
 impl<'f> Known<'f> {
-    /// What the next rule asks, and whom it counts. `facts` are those of the request.
+    /// What the next rule asks, and the key that it counts. `facts` are those of the request.
     #[inline]
     pub fn next(&mut self, facts: &'f Facts<'_, '_>) -> Option<(Asks<'f>, Who<'_, 'f>)> {
         loop {
@@ -162,7 +162,8 @@ impl Rules {
         Plan { charges, stopped, is_unknown_key, is_too_much, route_cost }
     }
 
-    /// The same for whoever takes each limit as it is found, in order. `facts` are of these rules.
+    /// As [`Rules::plan`], for a caller that takes each limit as it is found, in order. `facts` are
+    /// of these rules.
     #[inline]
     pub fn walk<'f>(
         &'f self,
@@ -218,7 +219,7 @@ impl Rules {
                 if !self.index.confirms(candidate, &rule.matcher, facts) {
                     continue;
                 }
-                // Whether one that ends the list does so depends on whom it counts.
+                // Whether one that ends the list does so depends on the key that it counts.
                 chosen = chosen.filter(|chosen| !chosen.is_full() && !rule.is_last);
                 if let Some(chosen) = &mut chosen {
                     chosen.push(candidate);
@@ -243,8 +244,8 @@ impl Rules {
                     }
                     each(asks, last.who());
                 }
-                // What is skipped ends nothing: otherwise whoever leaves its key out would be free
-                // of the rules below as well.
+                // What is skipped ends nothing: otherwise a client that leaves its key out would be
+                // free of the rules below as well.
                 Turn::Misses => continue,
                 Turn::NoLimit { .. } => {}
                 Turn::Unlimited if !rule.matcher.is_sure(facts) => {}
@@ -269,7 +270,7 @@ impl Rules {
         outline
     }
 
-    /// The same as [`Rules::turn`] for a rule that matches by this reading of the path. What it
+    /// As [`Rules::turn`], for a rule that matches by this reading of the path. What the rule
     /// misses there, it may find by the next; and where another gives less, it gives that.
     #[inline(never)]
     pub(crate) fn turn_by_any<'f>(
@@ -295,7 +296,7 @@ impl Rules {
         turn
     }
 
-    /// What a rule that matches does with a request. Whom it counts is left in `last`.
+    /// What a rule that matches does with a request. The key that it counts is left in `last`.
     #[inline]
     pub(crate) fn turn<'f>(
         &'f self,

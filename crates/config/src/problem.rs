@@ -91,7 +91,8 @@ impl Problems {
         self.lint_unless(here, lint, at, message)
     }
 
-    /// The same where what is allowed here is known otherwise: for rules that have been read.
+    /// As [`Problems::lint`], where what is allowed here is known otherwise: for rules that have
+    /// been read.
     #[track_caller]
     pub(crate) fn lint_unless(
         &mut self,

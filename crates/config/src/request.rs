@@ -1,4 +1,4 @@
-//! What rules can know of a request, whoever brings it: a tower service, a server's door, a test.
+//! What rules can know of a request, whatever brings it: a tower service, a server's door, a test.
 
 use std::net::IpAddr;
 
@@ -101,35 +101,35 @@ impl Sample {
         Sample { method, path, query, ..Sample::default() }
     }
 
-    /// The same with a header.
+    /// This request with a header.
     #[must_use]
     pub fn with_header(mut self, name: &str, value: impl AsRef<[u8]>) -> Sample {
         self.headers.push((name.to_ascii_lowercase(), value.as_ref().to_vec()));
         self
     }
 
-    /// The same from an address.
+    /// This request from an address.
     #[must_use]
     pub fn from_peer(mut self, peer: IpAddr) -> Sample {
         self.peer = Some(peer);
         self
     }
 
-    /// The same with something that only the application knows.
+    /// This request with something that only the application knows.
     #[must_use]
     pub fn with_attribute(mut self, name: &str, value: &str) -> Sample {
         self.attributes.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The same for so many cells, whatever its route costs.
+    /// This request for so many cells, whatever its route costs.
     #[must_use]
     pub fn with_cost(mut self, cells: u32) -> Sample {
         self.cost = Some(cells);
         self
     }
 
-    /// The same by somebody who waits for no longer than this.
+    /// This request by a caller that waits for no longer than `patience`.
     #[must_use]
     pub fn with_patience(mut self, patience: impl Into<Span>) -> Sample {
         self.patience = Some(patience.into());

@@ -1,4 +1,4 @@
-//! A rule: which requests it is for, whom it counts, and by how much.
+//! A rule: which requests it is for, which key it counts, and by how much.
 
 use smallvec::SmallVec;
 use tidegate_core::adapt::Fraction;
@@ -23,8 +23,8 @@ pub struct Rule {
     pub(crate) action: Action,
     /// Whether no rule below it applies to what it matches.
     pub(crate) is_last: bool,
-    /// If only whom it counts depends on the request, and what the caller or the route says that it
-    /// costs.
+    /// If only the key that it counts depends on the request, and what the caller or the route says
+    /// that the request costs.
     pub(crate) steady: Option<Steady>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Action {
     Unlimited,
 }
 
-/// Whom a rule counts, and by how much.
+/// The key that a rule counts, and by how much.
 #[derive(Debug)]
 pub(crate) struct Limit {
     pub(crate) key: Vec<Attribute>,
@@ -78,7 +78,7 @@ pub(crate) enum Missing {
     Together,
 }
 
-/// What a rule counts, as HTTP clients are told.
+/// What a rule counts, as HTTP clients see it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Unit {
     /// Bytes of content, in units that go by this word: `B`, or `kB`.
@@ -119,7 +119,7 @@ pub struct Timed {
     pub(crate) policy: When,
     /// What the policy was made of; of a calendar's, with about the length of its windows.
     pub(crate) quota: Quota,
-    /// The time in which the limit comes back in full, as clients are told.
+    /// The time in which the limit comes back in full, as clients see it.
     pub(crate) window: Span,
 }
 
@@ -150,7 +150,7 @@ impl Rule {
         self.limit().map_or(WithoutStore::Open, |limit| limit.without_store)
     }
 
-    /// Whether clients are told of it.
+    /// Whether clients see it.
     pub fn is_shown(&self) -> bool {
         self.limit().is_some_and(|limit| limit.is_shown)
     }

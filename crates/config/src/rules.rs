@@ -138,7 +138,7 @@ impl Rules {
         self.identify.api_keys.as_ref().map(ApiKeys::challenge)
     }
 
-    /// Whether an address is that of a proxy which tells truly for whom it asks.
+    /// Whether an address is that of a proxy which says truly for which client it asks.
     pub fn trusts(&self, address: std::net::IpAddr) -> bool {
         self.identify.proxies.trusts(address)
     }

@@ -69,7 +69,7 @@ fn cells(limit: u32, share: Fraction) -> u32 {
     u32::try_from(share.of_amount(limit.into())).unwrap_or(limit).max(1)
 }
 
-/// The same rate times `share`, exact where there is room for it and never rounded up.
+/// The rate of `grains` times `share`, exact where there is room for it and never rounded up.
 fn line(grains: &Grains, share: Fraction) -> Quota {
     let (part, whole) = (u64::from(share.get().max(1)), u64::from(Fraction::WHOLE.get()));
     let (part, whole) = reduced(part, whole);

@@ -1,7 +1,7 @@
 //! A share: what tenants share by weight, and whose turn a request waits for.
 //!
-//! The weight is that of the outermost name: a tier is bought by whoever pays, and those within
-//! share alike.
+//! The weight is that of the outermost name: a tier is bought by the customer that pays, and those
+//! within share alike.
 
 use tidegate_core::fair::{Class, Settings, Shed, Weight};
 use tidegate_core::{Policy, Span};

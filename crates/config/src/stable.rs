@@ -1,7 +1,7 @@
 //! A number for a key that is the same on every node and after every restart.
 //!
 //! It decides who is among the first tenth that a rule is enforced for, so it must never change. It
-//! protects nothing: whoever knows it can only find out in which tenth somebody is.
+//! protects nothing: a client that knows it can only find out in which tenth somebody is.
 
 use crate::facts::{Part, Value};
 

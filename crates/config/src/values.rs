@@ -50,9 +50,9 @@ impl Facts<'_, '_> {
         values.is_some_and(|values| repeated::are_torn(&values))
     }
 
-    /// Whether a value of an attribute is as it should be. Of several, perhaps if one is: whoever
-    /// sends another beside it should not get around a match. And surely if all are: nor should it
-    /// be let through by one.
+    /// Whether a value of an attribute is as it should be. Of several, perhaps if one is: a client
+    /// that sends another beside it should not get around a match. And surely if all are: nor
+    /// should it be let through by one.
     pub(crate) fn has_value(
         &self,
         attribute: &Attribute,
@@ -101,7 +101,7 @@ impl Facts<'_, '_> {
     }
 
     /// The value of an attribute that is a text, however long: matches and costs look at all of it,
-    /// because whoever makes a value longer should not get around them.
+    /// because a client that makes a value longer should not get around them.
     pub(crate) fn value<'f>(
         &'f self,
         attribute: &Attribute,

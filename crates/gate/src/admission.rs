@@ -66,7 +66,7 @@ pub(crate) struct Judged {
     pub(crate) variant: u32,
     pub(crate) part: u8,
     pub(crate) is_shadow: bool,
-    /// Whether clients are told of it.
+    /// Whether clients see it.
     pub(crate) is_shown: bool,
     /// Whether the response may change what it costs.
     pub(crate) is_open: bool,
@@ -84,7 +84,7 @@ pub(crate) struct Judged {
     pub(crate) decision: Decision,
     /// When it was settled at once.
     pub(crate) settled_at: Option<Tick>,
-    /// Whom it counts.
+    /// The key that it counts.
     pub(crate) key: StoreKey,
     pub(crate) charged: Charged,
 }
@@ -205,7 +205,7 @@ impl Admission {
         Decision { verdict: self.verdict, ..speaks }
     }
 
-    /// The limit that speaks for all that clients are told of.
+    /// The limit that speaks for all that clients see.
     pub fn speaks(&self) -> Option<Answer<'_>> {
         self.closest(|judged| judged.is_shown).map(|judged| self.answer(judged))
     }

@@ -29,7 +29,7 @@ pub struct Answer<'a> {
     pub kind: Kind,
     /// Whether it is judged and counted, but does not refuse.
     pub is_shadow: bool,
-    /// Whether clients are told of it.
+    /// Whether clients see it.
     pub is_shown: bool,
 }
 

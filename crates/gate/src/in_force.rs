@@ -1,7 +1,7 @@
 //! A policy in force: its rules, and where the store keeps what each of them counts.
 //!
-//! On a reload, a limit of the same name keeps what was consumed. Limits of a calendar become
-//! those of the next window while requests go on, by whoever asks first; a policy that is not in
+//! On a reload, a limit of the same name keeps what was consumed. Limits of a calendar become those
+//! of the next window while requests go on, by the first caller that asks; a policy that is not in
 //! force any more turns no windows.
 
 use std::collections::{HashMap, HashSet};
@@ -55,7 +55,7 @@ pub(crate) struct Limit {
     pub(crate) cells: u32,
     /// The time in which it comes back in full.
     pub(crate) window: Span,
-    /// Whether clients are told of it.
+    /// Whether clients see it.
     pub(crate) is_shown: bool,
     /// Whether its rule says itself what a request costs.
     pub(crate) has_own_cost: bool,
@@ -247,8 +247,8 @@ impl Limit {
 }
 
 impl Calendar {
-    /// The window's rule. Whoever is the first in a new window makes the next. Nothing of the last
-    /// one counts in it, so it is a rule of its own, and the last is forgotten.
+    /// The window's rule. The first caller in a new window makes the next. Nothing of the last one
+    /// counts in it, so it is a rule of its own, and the last is forgotten.
     fn window(&self, name: &str, timed: &Timed, store: &dyn Store, now: Tick) -> Arc<Window> {
         let present = self.window.load_full();
         if now < present.until {

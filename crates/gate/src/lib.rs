@@ -83,7 +83,7 @@ pub use crate::wait::Start;
 #[doc = include_str!("../../../docs/snapshots.md")]
 struct Snapshots;
 
-/// The same.
+/// The examples on the page about adaptive limits, compiled and run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/adaptive.md")]
 struct Adaptive;

@@ -1,10 +1,10 @@
 //! Limits that are not in force, by their names: of a snapshot, or of a policy before.
 //!
-//! What they know is kept until a policy, or whoever names limits at run time, has a limit of that
-//! name; until then they are in every snapshot, for as long as anything is owed under them. Those
-//! of a snapshot are at most as many as a store has rules. Those that a policy has left behind are
-//! at most [`LEFT_BEHIND_MAX`], and wait until nothing can be owed under them any more: a rule that
-//! is gone for a moment does not begin afresh.
+//! What they know is kept until a policy, or a caller that names limits at run time, has a limit of
+//! that name; until then they are in every snapshot, for as long as anything is owed under them.
+//! Those of a snapshot are at most as many as a store has rules. Those that a policy has left
+//! behind are at most [`LEFT_BEHIND_MAX`], and wait until nothing can be owed under them any more:
+//! a rule that is gone for a moment does not begin afresh.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

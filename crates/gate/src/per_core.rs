@@ -12,7 +12,7 @@ use crate::in_force::PolicyInForce;
 #[repr(align(64))]
 pub(crate) struct PolicyRef(Arc<PolicyInForce>);
 
-/// The same for each group.
+/// A [`PolicyRef`] for each group.
 #[derive(Debug)]
 pub(crate) struct PolicyRefs([Arc<PolicyRef>; GROUPS]);
 

@@ -70,7 +70,7 @@ impl Admission {
         }
     }
 
-    /// What a person is told.
+    /// The message for a person.
     pub fn message(&self) -> String {
         match (self.reason, self.verdict) {
             (Reason::Blocked, _) => "requests like this one are not accepted".to_owned(),

@@ -113,13 +113,13 @@ impl Watch {
         Watch::begin(path, read, put, told, || ())
     }
 
-    /// Whether what is at `path` can be read again: what came out of a pipe is gone, and to open
-    /// it once more is to wait for whoever writes to it.
+    /// Whether what is at `path` can be read again: what came out of a pipe is gone, and to open it
+    /// once more is to wait for a process that writes to it.
     pub fn can_be_of(path: &Path) -> bool {
         std::fs::metadata(path).is_ok_and(|found| found.is_file() || found.is_dir())
     }
 
-    /// The same; `each` is called whenever it looks.
+    /// As [`Watch::start`]; `each` is called whenever it looks.
     fn begin<T>(
         path: &Path,
         read: impl Fn(&Path) -> (T, Vec<PathBuf>) + Send + 'static,

@@ -64,7 +64,8 @@ impl Held {
 }
 
 impl Drop for Held {
-    /// Here, and not by whoever renews: what is given back to Redis needs this one's runtime.
+    /// Here, and not on the thread that renews: what is given back to Redis needs the runtime of
+    /// this one.
     fn drop(&mut self) {
         drop(self.take());
     }
@@ -95,9 +96,9 @@ impl Admission {
 }
 
 impl RenewalPlan {
-    /// Renews permits for as long as what this returns is kept. `reach` shows the admission to
-    /// whoever renews, on another thread, as long as there is one. It is not called by this, unless
-    /// the clock does so, and then nothing that it locks may be locked.
+    /// Renews permits for as long as what this returns is kept. `reach` shows the admission to the
+    /// code that renews, on another thread, as long as there is one. It is not called by this,
+    /// unless the clock does so, and then nothing that it locks may be locked.
     pub fn keep(
         self,
         reach: impl Fn(&mut dyn FnMut(&mut Admission)) + Send + Sync + 'static,
@@ -127,7 +128,7 @@ impl Keeper {
         }
     }
 
-    /// Notes whom to cancel. Where a clock has woken meanwhile, there is a later one.
+    /// Notes which wake to cancel. Where a clock has woken meanwhile, there is a later one.
     fn keep_latest(&self, id: WakeId) {
         let mut next = lock(&self.next);
         *next = (*next).max(Some(id));

@@ -1,8 +1,8 @@
 //! A secret of the operator's, by which those who are counted are named where states are kept.
 //!
 //! A plain hash hides an API key of many random bytes, and nothing else: addresses, names and
-//! numbers of users are so few that whoever reads the hashes tries them all. With a secret that
-//! takes whoever has the secret.
+//! numbers of users are so few that a reader of the hashes tries them all. With a secret, only
+//! somebody who has the secret can do that.
 
 use std::fmt;
 use std::fs::File;

@@ -212,7 +212,7 @@ fn replaced<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<T>)
         Ok(written)
     });
     if written.is_err() {
-        // It may not even be there; what is told is why.
+        // It may not even be there; the error that is returned says why.
         drop(fs::remove_file(&partial));
     }
     written

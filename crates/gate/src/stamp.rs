@@ -36,7 +36,7 @@ impl Stamp {
         stamp
     }
 
-    /// The same files now. They are read if they look different, or if that is wanted.
+    /// The stamp of the same files now. They are read if they look different, or if that is wanted.
     pub(crate) fn again(&self, path: &Path, reads: bool) -> Stamp {
         let mut files = policy_files(path).unwrap_or_default();
         files.extend_from_slice(&self.beside);
@@ -60,7 +60,7 @@ impl Stamp {
     fn read(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for look in &self.looks {
-            // A file that is larger than any policy is told by how it looks.
+            // A file that is larger than any policy is known by how it looks.
             let is_small = look.length <= tidegate_config::FILE_BYTES_MAX as u64;
             let bytes = is_small.then(|| fs::read(&look.path).ok()).flatten();
             bytes.hash(&mut hasher);

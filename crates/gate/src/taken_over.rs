@@ -23,7 +23,7 @@ impl TakenOver {
         }
     }
 
-    /// What operators are told, a line for each rule; nothing for most.
+    /// The notes for operators, a line for each rule; nothing for most.
     pub(crate) fn notes(&self) -> String {
         let mut notes = String::new();
         for (rule, tiers) in self.anew.iter().take(NAMED_MAX) {

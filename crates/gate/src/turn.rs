@@ -1,7 +1,7 @@
 //! A turn in a share: asked for once the limits let a request pass, held until it is done.
 //!
-//! While it waits, the admission counts as held back: whoever goes away is charged nothing. One
-//! that gets no turn is charged nothing either, and is refused.
+//! While it waits, the admission counts as held back: a caller that goes away is charged nothing.
+//! One that gets no turn is charged nothing either, and is refused.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -184,7 +184,7 @@ impl Admission {
         }
     }
 
-    /// The same by its response.
+    /// As [`Admission::came_of`], by the response.
     pub fn answered(&mut self, response: &dyn Response) {
         if self.turn.as_ref().is_some_and(|turn| turn.learns) {
             self.came_of(outcome_of(response));
@@ -267,7 +267,7 @@ impl Admission {
         }
     }
 
-    /// The share as if it were a limit, for whoever wishes something of each.
+    /// The share as if it were a limit, for a caller that wishes something of each.
     fn answer_of_share(&self) -> Option<Answer<'_>> {
         let (verdict, cost) = (Verdict::Allow, self.turn.as_ref()?.cost);
         Some(Answer {

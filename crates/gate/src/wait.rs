@@ -58,8 +58,8 @@ impl Admission {
         self
     }
 
-    /// The same. When what it returns has been awaited, what is left under each limit is what there
-    /// is without this request, for a fleet as well.
+    /// As [`Admission::within`]. When what it returns has been awaited, what is left under each
+    /// limit is what there is without this request, for a fleet as well.
     pub fn hurry(&mut self, deadline: Span) -> Settling {
         if self.delay().is_none_or(|by| by <= deadline) {
             return Settling::default();
@@ -81,7 +81,7 @@ impl Admission {
     }
 }
 
-/// What is said of whoever waits no longer than `deadline`.
+/// The verdict for a caller that waits no longer than `deadline`.
 fn denied_by(deadline: Span, verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Delay { by } if deadline < by => {

@@ -27,7 +27,7 @@ fn policy(name: &str) -> String {
     format!("rules: [{{ name: {name}, limit: 5/min }}]\n")
 }
 
-/// A gate that watches, and what it was told.
+/// A gate that watches, and what the watch reported.
 struct Watched {
     gate: Gate,
     told: Arc<Mutex<Vec<Reloaded>>>,
@@ -60,7 +60,7 @@ impl Watched {
         println!("{how}: {took} ms");
     }
 
-    /// Waits until it was told that a policy is wrong, and says why.
+    /// Waits until a report says that a policy is wrong, and says why.
     #[track_caller]
     fn hears_why(&self) -> String {
         let mut why = None;
@@ -87,7 +87,7 @@ fn a_file_that_is_written_in_place_or_renamed_over() {
     folder.write("new.tmp", &policy("third"));
     fs::rename(folder.join("new.tmp"), &path).unwrap();
     watched.becomes("renamed over", &["third"]);
-    // The same size, twice within the same moment.
+    // Two texts of the same size within the same moment.
     for turn in 0..20 {
         let (first, last) = (format!("a{}", turn % 10), format!("b{}", turn % 10));
         folder.write("policy.yaml", &policy(&first));
@@ -115,7 +115,7 @@ fn a_file_that_is_being_written_is_left_to_be_finished() {
         let mut file = fs::File::create(&path).unwrap();
         let [first, last] = whole(turn);
         file.write_all(first.as_bytes()).unwrap();
-        // Whoever looks now sees the half.
+        // A caller that looks now sees the half.
         let written = SystemClock::new().now();
         while SystemClock::new().now().since(written) < Span::from_millis(60) {
             halves += u32::from(gate.rules().rules().len() < 2);
@@ -168,7 +168,7 @@ fn a_folder_whose_files_come_and_go() {
     assert_ne!(watched.names(), [] as [&str; 0], "the one before stays");
 }
 
-/// Its rules are not taken away by whoever removes what it leads to.
+/// To remove what a link leads to does not take its rules away.
 #[test]
 fn a_link_of_a_folder_that_leads_nowhere() {
     let (folder, beside) = (Folder::new(), Folder::new());
@@ -209,7 +209,7 @@ fn a_wrong_or_deleted_file_never_replaces_a_right_one() {
     assert_eq!(watched.names(), ["two"]);
     folder.write("policy.yaml", &policy("three"));
     watched.becomes("there again", &["three"]);
-    // What is told is told once, however often it is looked at.
+    // What is reported is reported once, however often the file is looked at.
     let told = watched.told.lock().unwrap().clone();
     let done = |it: &&Reloaded| matches!(it, Reloaded::Done { .. });
     assert!(told.iter().filter(done).count() <= 2, "{told:?}");

@@ -1,7 +1,7 @@
 //! Who asks: the client's address behind proxies, and the network that it counts as.
 //!
-//! Anybody can write any header. An entry counts only when whoever handed it over is trusted, so
-//! entries are read from the nearest one outwards and reading stops at the first that is not
+//! Anybody can write any header. An entry counts only when the host that handed it over is trusted,
+//! so entries are read from the nearest one outwards and reading stops at the first that is not
 //! trusted, or cannot be read: what lies beyond was written by a stranger.
 
 mod entry;
@@ -27,7 +27,7 @@ pub(crate) enum Believes {
     Forwarded,
 }
 
-/// Whom to believe about who asks, and how wide a client is.
+/// Which proxies to believe about who asks, and how wide a client is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Proxies {
     /// With none, headers are ignored.
@@ -35,7 +35,7 @@ pub(crate) struct Proxies {
     pub(crate) believes: Believes,
     /// How many bits of an IPv4 address make a client.
     pub(crate) ipv4_prefix: u8,
-    /// The same of IPv6, where one household has a whole network.
+    /// How many bits of an IPv6 address make a client: one household has a whole network.
     pub(crate) ipv6_prefix: u8,
 }
 
@@ -93,8 +93,8 @@ impl Proxies {
         Group(network.trunc())
     }
 
-    /// The same for a wider network of IPv6, of so many bits; it is never narrower than what counts
-    /// as one client.
+    /// As [`Proxies::group`], but for a wider network of IPv6, of so many bits; it is never
+    /// narrower than what counts as one client.
     pub(crate) fn group_of(&self, address: IpAddr, ipv6_bits: u8) -> Group {
         let ipv6_prefix = self.ipv6_prefix.min(ipv6_bits);
         match address.to_canonical() {

@@ -6,7 +6,7 @@ use crate::chance::Chance;
 /// The proxy that every request comes through, unless a test says otherwise.
 const PROXY: &str = "10.0.0.1";
 const CLIENT: &str = "203.0.113.9";
-/// Whom an attacker would like to be.
+/// The address that an attacker would like to have.
 const VICTIM: &str = "198.51.100.7";
 
 fn ip(text: &str) -> IpAddr {

@@ -1,4 +1,4 @@
-//! A file of API keys: to whom keys were given, as hashes.
+//! A file of API keys: the owners that keys were given to, and the keys as hashes.
 //!
 //! Messages never repeat what stands where a hash should be: it may be a key.
 
@@ -25,7 +25,7 @@ pub struct KeyFile {
     pub owners: BTreeMap<String, KeyOwner>,
 }
 
-/// Whom keys were given to.
+/// An owner that keys were given to.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct KeyOwner {
     /// What it is about, for people.

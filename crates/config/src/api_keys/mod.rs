@@ -1,6 +1,6 @@
 //! Known API keys: whose key a request brings along.
 //!
-//! A key that nobody gave out is nobody's, so that nobody chooses whom they count as. What is
+//! A key that was never given out has no owner, so no client can choose what it counts as. What is
 //! presented is hashed, and the hash is looked up: how long that takes says nothing of other keys.
 
 mod file;
@@ -40,7 +40,7 @@ struct Known {
     expires: Option<Tick>,
 }
 
-/// Whom a key was given to.
+/// The owner that a key was given to.
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) name: Box<str>,
@@ -79,7 +79,7 @@ impl ApiKeys {
         ApiKeys { header, refuses_unknown, keys, owners }
     }
 
-    /// Whom keys were given to.
+    /// The owners that keys were given to.
     pub(crate) fn owners(&self) -> &[Owner] {
         &self.owners
     }
@@ -163,14 +163,14 @@ impl<'r> Facts<'r, '_> {
         *self.api_key.get_or_init(look)
     }
 
-    /// What the file says of whoever has the key.
+    /// What the file says of the owner of the key.
     pub(crate) fn said_of_key(&self, attribute: &Attribute) -> Option<&'r [u8]> {
         let Presented::Of(owner) = self.presented() else { return None };
         owner.attribute(attribute).map(str::as_bytes)
     }
 
-    /// The same of each key, where several were sent, empty for a key of which it says nothing;
-    /// `None` where there is one or none.
+    /// What the file says of the owner of each key, where several were sent, empty for a key of
+    /// which it says nothing; `None` where there is one or none.
     pub(crate) fn said_of_each_key(&self, attribute: &Attribute) -> Option<Values<'_>> {
         let keys = self.identify.api_keys.as_ref()?;
         let Presented::Several = self.presented() else { return None };

@@ -1,4 +1,4 @@
-//! `api_keys`: which API keys were given out, and to whom.
+//! `api_keys`: which API keys were given out, and to which owners.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::problem::shortened;
 use crate::read::Fields;
 use crate::source::{Format, Node};
 
-/// How many mistakes of a file of keys are told.
+/// How many mistakes of a file of keys are reported.
 const TOLD_MAX: usize = 5;
 
 impl Reading<'_> {
@@ -44,7 +44,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What is wrong with the file is told by its lines, and not shown: a key may stand there.
+    /// Mistakes of the file are reported by their lines, and not shown: a key may stand there.
     fn read_key_file(&mut self, node: &Node) -> Option<KeyFile> {
         let name = node.text("file", &mut self.problems)?;
         let shown = shortened(name);

@@ -61,8 +61,8 @@ impl Reading<'_> {
         Some(Cost::From(Measure { what, otherwise, min, max, per_cell }))
     }
 
-    /// What is taken where nothing is said. Whoever leaves out how long a body is must not gain by
-    /// that, so that there is no usual number for it.
+    /// What is taken where nothing is said. A client that leaves out how long a body is must not
+    /// gain by that, so that there is no usual number for it.
     fn read_otherwise(
         &mut self,
         fields: &Fields<'_>,

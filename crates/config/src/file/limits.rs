@@ -290,7 +290,7 @@ fn judged(one: Timed) -> Quotas {
     Quotas::Judged(SmallVec::from_iter([one]))
 }
 
-/// A policy with the window that clients are told: for a bucket, the time in which it fills.
+/// A policy with the window that clients see: for a bucket, the time in which it fills.
 fn timed(part: &'static str, policy: Policy, quota: Quota) -> Timed {
     let window = policy.grains().map_or(quota.per(), crate::scale::fills);
     Timed { part, policy: When::Always(policy), quota, window }

@@ -95,7 +95,8 @@ impl Reading<'_> {
         Some(match source {
             Attribute::Ip => return self.address(value, 128),
             Attribute::Ip6(bits) => return self.address(value, *bits),
-            // An address is no name: otherwise whoever sends it as one would have its quota.
+            // An address is no name: otherwise a client that sends an address as its name would
+            // have the quota of that address.
             _ if !is_sure
                 && others.any(|it| matches!(it, Attribute::Ip | Attribute::Ip6(_)))
                 && self.address(value, 128).is_some() =>

@@ -177,7 +177,7 @@ impl Index {
         found
     }
 
-    /// The same by one reading.
+    /// As [`Index::candidates`], but by one reading.
     pub(crate) fn candidates_by(&self, facts: &Facts<'_, '_>) -> Candidates {
         let mut found = Candidates::new();
         put(&self.always, &mut found);

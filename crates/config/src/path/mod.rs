@@ -27,7 +27,7 @@ pub(crate) struct Pattern {
     /// As it was typed, but for a slash at its end.
     text: String,
     segments: Vec<Segment>,
-    /// The same in lower case, where that is another.
+    /// The segments in lower case, where those are others.
     folded: Option<Vec<Segment>>,
 }
 
@@ -115,7 +115,8 @@ impl Pattern {
         covers(&self.segments, &other.segments)
     }
 
-    /// Whether `path` matches. `meet` is told which segment of it met which of the pattern.
+    /// Whether `path` matches. `meet` is called with a segment of the pattern and the segment of
+    /// the path that it met.
     fn walk<'n>(
         &self,
         path: &'n Normal<'_>,
@@ -201,7 +202,7 @@ impl Segment {
         }
     }
 
-    /// The same in lower case.
+    /// This segment in lower case.
     fn folded(&self) -> Segment {
         let fold = |text: &String| folded(text).unwrap_or_else(|| text.clone());
         match self {

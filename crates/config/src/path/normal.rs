@@ -18,7 +18,7 @@ use super::spelled::{cut, folded, is_odd};
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Normal<'a> {
     path: Cow<'a, str>,
-    /// The same in lower case, where that is another text and there are servers to which it is not.
+    /// The path in lower case, where that is another text and some servers take both for one path.
     folded: Option<Box<str>>,
     is_disputed: bool,
 }

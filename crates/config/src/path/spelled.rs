@@ -11,8 +11,8 @@ pub(super) fn is_odd(path: &str) -> bool {
 /// A decoded path as servers see it that cut it short at a NUL, take a backslash for a slash, and
 /// cut parameters off a name, and blanks and dots off its end.
 ///
-/// All of that at once and before dots are followed: whoever does less of it finds the same path,
-/// or one in which there is a letter that no name has.
+/// All of that at once and before dots are followed: a server that does less of it finds the same
+/// path, or one in which there is a letter that no name has.
 pub(super) fn cut(path: &str) -> String {
     let path = path.split('\0').next().unwrap_or_default();
     let mut all = String::with_capacity(path.len());

@@ -1,7 +1,7 @@
 //! The fields of a map, checked against a table.
 //!
 //! Fields that the table does not know, and fields without a value, are reported once, at the
-//! start. Whoever reads the rest sees only what was really given.
+//! start. Code that reads the rest sees only what was really given.
 
 use super::{Table, Takes};
 use crate::problem::{Problems, Span, shortened};

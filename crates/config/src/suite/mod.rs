@@ -1,6 +1,7 @@
 //! Tests of a policy: requests over virtual time, and what has to come of each.
 //!
-//! Times are worked out while the file is read, so that whoever runs the tests only sends requests.
+//! Times are worked out while the file is read, so that the code that runs the tests only sends
+//! requests.
 
 mod read;
 mod tables;

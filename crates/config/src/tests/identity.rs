@@ -187,8 +187,8 @@ fn a_cookie_with_two_values_has_none() {
     check(identify, "client", &lines, "ip=192.0.2.7");
 }
 
-/// Whoever sends a second value beside the one that the application takes is around neither a rule
-/// that is skipped without a key, nor a match, nor a cost.
+/// A client that sends a second value beside the one that the application takes gets around neither
+/// a rule that is skipped without a key, nor a match, nor a cost.
 #[test]
 fn a_second_value_is_no_way_around_a_rule() {
     for two in [
@@ -202,7 +202,7 @@ fn a_second_value_is_no_way_around_a_rule() {
     check("", "query:key", &request("/?key=a&key=a"), "query:key=a");
     check("", "query:key", &request("/?key=&key"), "skipped");
 
-    // An override that gives less is for whoever says its value, too.
+    // An override that gives less is for any request that says its value, too.
     let own =
         loaded("rules: [{ name: a, key: query:key, limit: 9/s, overrides: { evil: block } }]");
     for line in ["/?key=evil", "/?key=evil&key", "/?key=evil&key=x", "/?key=x&key=evil"] {
@@ -303,7 +303,7 @@ fn an_odd_number_is_the_dearest_cost() {
     }
 }
 
-/// One quota for everybody is no reason to take a rule for one that asks the same of everybody.
+/// One quota for everybody does not make a rule one that asks every client alike.
 #[test]
 fn a_rule_with_one_quota_may_still_be_in_shadow_or_wait_for_the_response() {
     for (field, expected) in [

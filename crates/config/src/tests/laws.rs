@@ -53,7 +53,7 @@ pub(super) fn shown(plan: &Plan<'_>) -> String {
 pub(super) fn random_rules(chance: &mut Chance) -> Vec<Ruled> {
     let count = usize::try_from(1 + chance.below(12)).unwrap();
     let mut rules: Vec<Ruled> = (0..count).map(|number| Ruled::any(chance, number)).collect();
-    // The same conditions many times: what is rare is found under something else.
+    // Conditions come many times: what is rare is found under something else.
     for at in 1..count {
         if chance.below(3) == 0 {
             rules[at].any = rules[at - 1].any.clone();

@@ -15,7 +15,7 @@ use crate::source::Format;
 
 const SNAPSHOT: &str = "src/tests/messages.txt";
 
-/// A file of keys with more mistakes than are told.
+/// A file of keys with more mistakes than are reported.
 const BAD_KEYS: &str = "\
 names:
   acme:

@@ -134,8 +134,8 @@ impl Ask {
         ask
     }
 
-    /// The same by each way to read its path: cut, as it is, decoded and cut, and decoded with dots
-    /// as names; and all of these without a host that it may begin with.
+    /// This request by each way to read its path: cut, as it is, decoded and cut, and decoded with
+    /// dots as names; and all of these without a host that it may begin with.
     fn readings(&self) -> Vec<Ask> {
         let mut sent = format!("/{}", self.segments.join("/"));
         for (escape, letter) in
@@ -156,8 +156,8 @@ impl Ask {
         all.chain(bare).map(|segments| Ask { segments, ..self.clone() }).collect()
     }
 
-    /// The same as servers read it, where that has one reading itself: each path in lower
-    /// case as well unless case matters, and of each header one line.
+    /// This request as servers read it, where that has one reading itself: each path in lower case
+    /// as well unless case matters, and of each header one line.
     pub(super) fn plain_readings(&self, has_case: bool) -> Vec<Ask> {
         let usual = |ask: &Ask| {
             let is_usual = |letter: char| letter.is_ascii_alphanumeric();

@@ -32,7 +32,7 @@ fn overrides_are_found_however_their_key_is_spelled() {
     );
 }
 
-/// Whoever sends the name of another is not that other.
+/// A client that sends the name of another is not that other.
 #[test]
 fn an_override_is_for_who_is_meant() {
     let identify = "identify: { client: [header:x-api-key, cookie:id, ip] }";

@@ -1,5 +1,5 @@
-//! Requests that servers read in several ways: whoever writes one is around no rule that restricts,
-//! and is let through by none that exempts.
+//! Requests that servers read in several ways: a client that writes one gets around no rule that
+//! restricts, and is let through by none that exempts.
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ rules: [{ name: a, match: { path: '/Login/{id}' }, key: '{id}', limit: 5/min },
     }
 }
 
-/// Whom each rule counts that has a key.
+/// The keys that the rules count, of those that have one.
 fn keys(rules: &Rules, path: &str) -> Vec<String> {
     let request = Sample::new(path);
     let facts = rules.facts(&request, NOW);

@@ -1,7 +1,7 @@
 //! Policies that were damaged at random: each is refused with a report, or gives rules that plan.
 //!
-//! The same is done with coverage to guide it by `cargo xtask fuzz policy_file`; what that keeps as
-//! seeds runs here, too.
+//! `cargo xtask fuzz policy_file` does the same with coverage to guide it; what that keeps as seeds
+//! runs here, too.
 
 use std::fs;
 use std::path::Path;
@@ -199,7 +199,7 @@ fn every_seed_of_the_fuzzer_is_answered() {
     assert!(20 < seeds, "{seeds} seeds in {}", folder.display());
 }
 
-/// Each is made of the one before twice: whoever followed all of that would never be done.
+/// Each is made of the one before twice: code that followed all of that would never be done.
 #[test]
 fn identities_that_multiply_are_refused_at_once() {
     let levels = (1..=50).map(|level| format!("  a{level}: [a{0}, a{0}]\n", level - 1));

@@ -13,7 +13,7 @@ use crate::source::Format;
 const NOW: Tick = Tick::from_micros(1_700_000_000_000_000);
 
 /// A rule that is chosen by method and path. Most are steady; some end the list, and whether they
-/// do depends on whom they count.
+/// do depends on the key that they count.
 fn ruled(chance: &mut Chance, number: usize) -> Value {
     let path = *chance.pick(&["/**", "/x/**", "/x/y", "/*/y", "/{id}/**", "/y"]);
     let mut matches = json!({ "path": path });

@@ -7,7 +7,7 @@ use super::dots::{NOW, plan, rules};
 use crate::request::Sample;
 use crate::rules::Rules;
 
-/// Whom each rule counts.
+/// The key that each rule counts.
 fn keys(rules: &Rules, path: &str) -> Vec<String> {
     let request = Sample::new(path).from_peer([192, 0, 2, 7].into());
     let facts = rules.facts(&request, NOW);

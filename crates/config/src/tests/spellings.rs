@@ -3,7 +3,7 @@
 use super::identity::{NOW, loaded, request};
 use crate::request::Sample;
 
-/// Whom the only rule counts for a request; `blocked` where that ends it.
+/// The key that the only rule counts for a request; `blocked` where that ends it.
 fn key(policy: &str, sample: &Sample) -> String {
     let loaded = loaded(policy);
     let facts = loaded.rules.facts(sample, NOW);
@@ -21,7 +21,7 @@ fn with(name: &str, values: &[&str]) -> Sample {
     values.iter().fold(request("/"), |sample, value| sample.with_header(name, value))
 }
 
-/// Whoever makes up a value beside the real one chooses a bucket, where one of them counts.
+/// A client that makes up a value beside the real one chooses a bucket, where one of them counts.
 #[test]
 fn what_is_sent_twice_with_other_values_counts_as_missing_and_together() {
     let by_header = "rules: [{ name: a, key: header:x-api-key, if_missing: skip, limit: 1/s }]";

@@ -32,7 +32,7 @@ pub(crate) struct TokenSettings {
     pub(crate) keys: Vec<KeySource>,
     /// Who may have issued a token; anybody when empty.
     pub(crate) issuer: Vec<String>,
-    /// Whom a token may be for; anybody when empty.
+    /// Which audiences a token may be for; any when empty.
     pub(crate) audience: Vec<String>,
     /// How wrong the issuer's clock may be.
     pub(crate) leeway: Span,

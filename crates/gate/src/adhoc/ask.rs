@@ -27,7 +27,7 @@ impl<'a> Asked<'a> {
         key_of: impl Fn(&AdhocCharge<'a>) -> Option<StoreKey>,
     ) -> Option<Asked<'a>> {
         let mut asked = Asked { once: SmallVec::new(), places: SmallVec::new() };
-        // A few are looked through; of many, whoever asks may bring very many.
+        // A few are looked through; of many, a caller may bring very many.
         let mut known = (MemoryStore::LIMITS_MAX < charges.len()).then(HashMap::new);
         for charge in charges {
             let (limit, key, cost) = (charge.limit, key_of(charge)?, charge.cost);

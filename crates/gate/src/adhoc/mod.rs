@@ -1,9 +1,9 @@
-//! Limits that are in no policy: whoever asks says them, as a command of the Redis protocol does.
+//! Limits that are in no policy: the caller says them, as a command of the Redis protocol does.
 //!
 //! A name is one limit: given again with another policy it is changed, and what was consumed is
 //! kept. There is a bound on names, and none is ever dropped to make room: what a key had consumed
-//! under it would be forgotten, and the key would get a fresh burst. Whoever knows that all keys
-//! are fresh can have one forgotten.
+//! under it would be forgotten, and the key would get a fresh burst. A caller that knows that all
+//! keys are fresh can have a name forgotten.
 
 mod ask;
 mod key;
@@ -45,8 +45,9 @@ struct Kept {
 pub struct AdhocCharge<'a> {
     /// By which limit.
     pub limit: &'a AdhocLimit,
-    /// Whom it counts, in parts that are never mistaken for each other, however long: what is kept
-    /// of them is a hash. The first is the tenant: what begins alike lives together in a cluster.
+    /// The key that it counts, in parts that are never mistaken for each other, however long: what
+    /// is kept of them is a hash. The first is the tenant: what begins alike lives together in a
+    /// cluster.
     pub key: &'a [&'a [u8]],
     /// How many cells; with zero, it only looks.
     pub cost: u32,
@@ -120,8 +121,8 @@ impl AdhocDecided {
 }
 
 impl Gate {
-    /// A limit that is not in the policy: whoever asks says it. The same name and policy is the
-    /// same limit; the same name with another policy is changed, and what was consumed is kept.
+    /// A limit that is not in the policy: the caller says it. The same name and policy is the same
+    /// limit; the same name with another policy is changed, and what was consumed is kept.
     ///
     /// It never counts with a rule of the policy, even if both have one name. Limits of requests in
     /// flight belong into a policy: what they lend has to come back, and here nobody holds it.
@@ -140,8 +141,8 @@ impl Gate {
         self.0.adhoc.limit(name, policy, without, kept, now)
     }
 
-    /// Forgets a plain limit, unless others than its caller have it too. Whoever names it next gets
-    /// a new one: so nothing may be owed under it any more.
+    /// Forgets a plain limit, unless others than its caller have it too. The next caller that names
+    /// it gets a new one: so nothing may be owed under it any more.
     pub fn forget_adhoc(&self, limit: &AdhocLimit) {
         self.0.adhoc.forget(limit);
     }

@@ -12,7 +12,7 @@ use super::Joint;
 use crate::admission::{Admission, Judged, Reason};
 use crate::per_core::PolicyRef;
 
-/// A rule that is asked once for a key, whoever it is for. Its cost is the highest.
+/// A rule that is asked once for a key, whichever request it is for. Its cost is the highest.
 #[derive(Clone)]
 pub(super) struct Once<'p, 'f, K> {
     pub(super) planned: &'p Planned<'f>,

@@ -4,7 +4,7 @@
 //! requests in here ([`Gate::let_in`]) is judged by what comes of them. A controller makes a factor
 //! of it, and rules marked `adaptive` are scaled by that as if the policy had been reloaded.
 //!
-//! No task runs for it. Requests, words and whoever watches the policy let it go on.
+//! No task runs for it. Requests, words and the watch of a policy let it go on.
 
 mod flight;
 mod pressure;
@@ -145,7 +145,7 @@ impl Gate {
         }
     }
 
-    /// The same at a tick that has been read already.
+    /// As [`Gate::advance`], at a tick that has been read already.
     #[inline]
     pub(crate) fn advance_to(&self, now: Tick) {
         if self.0.adapt.due.load(Ordering::Relaxed) <= now.get() {
@@ -156,7 +156,7 @@ impl Gate {
     #[cold]
     fn step(&self, now: Tick) {
         let adapt = &self.0.adapt;
-        // Whoever comes second goes on: it is being seen to.
+        // A second caller goes on: the first is seeing to it.
         let Ok(mut state) = adapt.state.try_lock() else { return };
         let in_force = self.0.in_force();
         let around = Around {
@@ -220,7 +220,8 @@ impl Gate {
     }
 }
 
-/// How long a node's factor counts unless it is told again: a few of the seconds in which it is.
+/// How long a node's factor counts unless the node shares it again: a few of the seconds in which
+/// it does.
 const FACTOR_LEASE: Span = Span::from_secs(5);
 
 impl std::fmt::Display for LoadRefused {

@@ -33,7 +33,7 @@ impl Pressure {
         Pressure::in_folder("/proc/pressure")
     }
 
-    /// The same as files in another folder, such as that of a container's group.
+    /// That of the same files in another folder, such as that of a container's group.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Pressure {
         Pressure { folder: folder.into(), last: None }
     }

@@ -63,7 +63,8 @@ impl Sources {
         self.by_name.values().map(|said| said.load).max()
     }
 
-    /// The same if nobody was told of it yet. Who is less loaded changes nothing, and waits.
+    /// The highest load that counts, if it is not reported yet. A source that is less loaded
+    /// changes nothing, and waits.
     pub(super) fn news(&mut self) -> Option<Fraction> {
         let worst = self.by_name.values_mut().max_by_key(|said| said.load)?;
         std::mem::take(&mut worst.is_new).then_some(worst.load)

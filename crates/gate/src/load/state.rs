@@ -49,7 +49,7 @@ pub(super) struct Step {
     pub(super) tells: bool,
     /// This node's own factor, if it knows anything.
     pub(super) own: Option<Fraction>,
-    /// A word about load that counts from now on, for whoever else goes by it.
+    /// A word about load that counts from now on, for the others that go by it.
     pub(super) load: Option<Fraction>,
 }
 
@@ -131,7 +131,7 @@ impl State {
         (!is_calm || queues.is_some()).then(|| factor.min(queues.unwrap_or(Fraction::WHOLE)))
     }
 
-    /// Follows the fleet's factor. Whoever lowered it may have died of the load that it was told
+    /// Follows the fleet's factor. The node that lowered it may have died of the load that it heard
     /// of; so all comes back no faster than it does where one node is alone.
     fn follow(&mut self, now: Tick) {
         let said = self.of_fleet(now);

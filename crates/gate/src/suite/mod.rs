@@ -1,4 +1,4 @@
-//! Tests of a policy: each with a gate of its own, whose clock is told to go on.
+//! Tests of a policy: each with a gate of its own, whose clock the test moves on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -73,8 +73,8 @@ impl Tryout {
 
     /// Runs a test of a [`Suite`](crate::Suite), which knows nothing of those before.
     ///
-    /// The first step that does not come as expected ends it; all that was expected of that step
-    /// is told.
+    /// The first step that does not come as expected ends it; all that was expected of that step is
+    /// reported.
     pub fn run(&self, test: &Test) -> Result<Vec<Unmet>, OpenError> {
         let clock = Arc::new(ManualClock::new());
         clock.advance(test.start.since(Tick::from_micros(0)));

@@ -102,7 +102,7 @@ async fn whoever_asks_while_less_is_given_out_gets_nothing_back() {
     assert!(more <= 10, "{more}");
 }
 
-/// When the node that was told is gone, the others do not take all of it back at once.
+/// When the node that heard of the load is gone, the others do not take all of it back at once.
 #[tokio::test]
 async fn others_climb_when_the_node_that_was_told_is_gone() {
     let (server, clock) = (Server::start().unwrap(), clock_at(START));
@@ -180,7 +180,7 @@ async fn the_smallest_of_those_alive_counts_and_a_lease_ends_by_itself() {
     assert_eq!(kept.text(), "1");
 }
 
-/// As whoever watches a policy does.
+/// As the thread that watches a policy does.
 #[tokio::test]
 async fn a_thread_without_a_runtime_tells_the_fleet_as_well() {
     let (server, clock) = (Server::start().unwrap(), clock_at(START));

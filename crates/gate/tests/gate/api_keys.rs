@@ -1,4 +1,4 @@
-//! Known API keys: nobody chooses whom they count as, or which tier they have.
+//! Known API keys: no client chooses what it counts as, or which tier it has.
 
 use std::sync::Arc;
 

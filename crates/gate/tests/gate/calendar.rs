@@ -33,7 +33,7 @@ fn who_is_under_way_at_midnight_does_not_bring_old_rules_back() {
     done(later.charge_more(1));
     drop((late, later));
     assert_eq!(passed(&gate, &request(), 9), 4, "five a day");
-    // The same if nobody has asked since midnight.
+    // As above, if nobody has asked since midnight.
     clock.advance(hours(23));
     let mut late = gate.decide(&request());
     replace(&gate, &DAILY.replace("3/day", "2/day"));

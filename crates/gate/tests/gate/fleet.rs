@@ -1,4 +1,4 @@
-//! The same decisions with states in Redis, on real servers.
+//! Gates with states in Redis, on real servers, decide as gates with states in memory do.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -75,7 +75,7 @@ rules:
   - { name: some, key: client, limit: 6/10s, enforce: 50%, algorithm: gcra }
 ";
 
-/// The same requests at the same ticks: the same verdicts, the same numbers.
+/// For the same requests at the same ticks, the verdicts and the numbers are the same.
 #[tokio::test]
 async fn a_gate_by_redis_says_what_a_gate_in_memory_says() {
     let mut refusals = 0;
@@ -201,7 +201,7 @@ rules:
   - { name: tried, limit: 12/10s, shadow: true }
 ";
 
-/// The same settlements at the same ticks: the same is left, and the same is told.
+/// After the same settlements at the same ticks, the same is left, and the same is reported.
 #[tokio::test]
 async fn what_is_settled_in_redis_is_told_as_in_memory() {
     let mut settled = 0;

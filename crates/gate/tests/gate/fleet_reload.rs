@@ -1,4 +1,4 @@
-//! Reloads with states in Redis: whoever has consumed something has consumed it.
+//! Reloads with states in Redis: what a client has consumed stays consumed.
 
 use tidegate_core::{Policy, Quota};
 use tidegate_gate::Gate;
@@ -28,7 +28,7 @@ async fn a_tier_begins_anew_and_the_others_go_on() {
         let (server, gate, clock) = still(&policy("100/h")).await;
         let other = node(&server, &clock, &policy("100/h")).await;
         assert_eq!(passed(&gate, &of("pro", "ada"), 90).await, 90);
-        // Each node is told in its turn.
+        // Each node gets the new policy in its turn.
         for (node, left) in [(&gate, 200), (&other, 170)] {
             replace(node, &policy("{ free: 100/h, pro: 200/h }"));
             assert_eq!(looks(node, &of("pro", "ada")).await, [left], "{algorithm}");

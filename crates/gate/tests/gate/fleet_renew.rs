@@ -66,6 +66,6 @@ async fn releasing_permits_leaves_the_rest_to_be_settled() {
     let rate = |admission: &Admission| admission.each().next().unwrap().decision.remaining;
     let before = rate(&gate.admit(&Sample::new("GET /")).await);
     admission.refund().await;
-    // Two more than before would have been left: one is taken by whoever looks.
+    // Two more than before would have been left: one is taken by the request that looks.
     assert_eq!(rate(&gate.admit(&Sample::new("GET /")).await), before);
 }

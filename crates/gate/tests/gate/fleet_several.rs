@@ -42,7 +42,7 @@ rules:
   - { name: no, match: { path: /no }, block: true }
 ";
 
-/// The same requests at the same ticks: the same verdicts, the same numbers.
+/// For the same requests at the same ticks, the verdicts and the numbers are the same.
 #[tokio::test]
 async fn redis_says_of_several_at_once_what_memory_says() {
     let (mut passed, mut refused) = (0, 0);

@@ -56,7 +56,7 @@ mod redis {
         let (mut two, three) = (gate.admit(&by("ada")).await, gate.admit(&by("bob")).await);
         assert_eq!((left(&two), left(&three)), (vec![0, 1], vec![1, 0]));
         assert!(!gate.admit(&by("cleo")).await.verdict().passes());
-        // Where all let it pass, a look is told what would be left.
+        // Where all let it pass, a look says what would be left.
         let left_for = async |key: &str| left(&gate.peek(&by(key)).await);
         let becomes = async |key: &str, expected: [u32; 2]| {
             let waits = async { while left_for(key).await != expected {} };

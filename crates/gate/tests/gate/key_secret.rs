@@ -1,4 +1,4 @@
-//! What whoever reads Redis, or a snapshot, learns about those who are counted.
+//! What a reader of Redis, or of a snapshot, learns about those who are counted.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Whom a rule counts: no two keys are ever taken for one another.
+//! The key that a rule counts: no two keys are ever taken for one another.
 
 use tidegate_core::Verdict;
 use tidegate_gate::{Reason, Sample};

@@ -14,7 +14,7 @@ use tidegate_testbed::Server;
 use crate::on_redis::passed;
 use crate::stand::{Folder, by, rules};
 
-/// As it is written by whoever never counted: one node.
+/// As an operator who never counted writes it: one node.
 const POLICY: &str = "
 nodes: 1
 on_store_error: local

@@ -353,8 +353,8 @@ fn poll_ready(admit: &mut Admit) -> bool {
     poll(admit).is_some()
 }
 
-/// Whoever goes away, or is refused, while a limit holds it back has not been served: its share has
-/// the cells again.
+/// A request that goes away, or is refused, while a limit holds it back has not been served: its
+/// share has the cells again.
 #[test]
 fn who_is_not_served_takes_nothing_of_a_share() {
     let (gate, clock) = gate(

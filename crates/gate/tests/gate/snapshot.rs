@@ -258,7 +258,7 @@ fn permits_lapse_after_their_lease() {
     let held = (gate.decide(&by("ada")), gate.decide(&by("ada")));
     gate.save(folder.join("snapshot")).unwrap();
     let again = reopened(&folder, PERMITS, &clock).unwrap();
-    // Whoever held them is gone.
+    // Their holders are gone.
     drop(held);
     assert!(!passes(&again, &by("ada")));
     clock.advance(Span::from_secs(30));

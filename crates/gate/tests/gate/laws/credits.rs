@@ -50,7 +50,7 @@ struct Saved {
     factor: u64,
 }
 
-/// What one request was told: when, whether it passed, what each limit said, and what is saved.
+/// What came of one request: when, whether it passed, what each limit said, and what is saved.
 struct Told {
     at: Tick,
     passes: bool,
@@ -81,7 +81,7 @@ fn any_rule(rng: &mut Rng) -> (String, Saved) {
     (policy, Saved { cells, per, burst, most: cells * saved_for / per, factor })
 }
 
-/// Requests at random, from idle minutes to crowds; what each was told.
+/// Requests at random, from idle minutes to crowds; what came of each.
 fn walk(gate: &Still, clock: &Arc<ManualClock>, rng: &mut Rng, steps: u32) -> Vec<Told> {
     let mut now = Tick::from_micros(START * 1_000_000);
     let mut told = Vec::new();

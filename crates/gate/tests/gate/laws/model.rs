@@ -142,7 +142,7 @@ fn rng_at(rng: &mut Rng, below: u64) -> usize {
     usize::try_from(rng.below(below)).unwrap()
 }
 
-/// Rule, variant, part, client and path: whom a state is of.
+/// Rule, variant, part, client and path: what a state belongs to.
 type Whom = (usize, String, usize, usize, usize);
 
 #[derive(Default)]

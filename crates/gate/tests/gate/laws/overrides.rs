@@ -51,7 +51,7 @@ fn whatever_the_key_is_from() {
         &gate,
         &policy("limit: 10/day, overrides: { '192.0.2.1': 50/day, '2001:db8::/64': 20/day }"),
     );
-    // An address is no name: whoever sends it as one has no part in it.
+    // An address is no name: a client that sends it as one has no part in it.
     for (left, request) in [8, 46, 14].into_iter().zip(&requests) {
         assert_eq!(looks(&gate, request), [left]);
     }

@@ -35,9 +35,9 @@ fn whoever_cannot_wait_takes_no_place() {
     assert_eq!(gate.decide(&request).delay(), third);
 }
 
-/// A place that is taken and given back may be lost, where somebody else came in between. So
-/// whoever says how long they wait is looked at first, and takes none in vain, however many do so
-/// at once.
+/// A place that is taken and given back may be lost, where somebody else came in between. So a
+/// caller that says how long it waits is looked at first, and takes none in vain, however many do
+/// so at once.
 #[test]
 fn who_says_how_long_they_wait_takes_no_place_in_vain() {
     let (gate, _clock) = gate(

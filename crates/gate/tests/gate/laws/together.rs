@@ -82,7 +82,7 @@ fn sample((client, path, cost): Asked) -> Sample {
     to(&format!("GET {}", PATHS[path]), CLIENTS[client]).with_cost(cost)
 }
 
-/// Rule, client and path: whom a state is of.
+/// Rule, client and path: what a state belongs to.
 type Whom = (usize, usize, usize);
 
 #[derive(Clone)]
