@@ -14,7 +14,7 @@ pub(crate) fn write(comparison: &Comparison, out: &Path) -> anyhow::Result<Vec<P
     write_svg(&chart::draw(comparison), out)
 }
 
-/// The same for a picture that has been drawn.
+/// Writes the files as `write` does, for a picture that has been drawn.
 pub(crate) fn write_svg(svg: &str, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let files = files(out);
     for file in &files {

@@ -11,7 +11,7 @@ pub(crate) fn table(comparison: &Comparison) -> String {
     aligned(&rows)
 }
 
-/// The same of one limit under several kinds of traffic: one row for each.
+/// The table of one limit under several kinds of traffic: one row for each.
 pub(crate) fn by_shape(comparisons: &[Comparison]) -> String {
     let Some(longest) = comparisons.iter().max_by_key(|it| it.lanes.len()) else {
         return String::new();

@@ -162,7 +162,7 @@ fn what_makes_no_sense_changes_nothing() {
     refused(&folder, &["keys", "add", "acme"], "", "keys.yaml:2: a key is a map");
 }
 
-/// The server may run as somebody else than whoever gives out keys.
+/// The server may run as another user than the one who gives out keys.
 #[test]
 fn a_file_stays_whose_it_is_and_a_link_one() {
     let folder = folder("mode");

@@ -1,4 +1,4 @@
-//! A request as a door was told of it, for the gate to judge.
+//! A request as a door received it, for the gate to judge.
 //!
 //! What nobody said is what `tidegate check` takes for granted: a `GET` of `/`, from nowhere.
 

@@ -1,9 +1,9 @@
-//! Who asks, where something is held for whoever asks.
+//! The caller of a request, where something is held for the caller.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Whoever asks: by the best that is known.
+/// The caller, by the best identity that is known.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Caller {
     /// By the line of the token file that has its token.
@@ -12,7 +12,7 @@ pub(crate) enum Caller {
     Certificate(u64),
     /// By its address; of IPv6, by the network of 64 bits, which one machine may have for itself.
     Address(IpAddr),
-    /// Somebody for whom a proxy asks, by the digest of a key.
+    /// A client behind a proxy that asks for it, by the digest of a key.
     Key(u64),
 }
 

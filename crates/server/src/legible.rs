@@ -18,7 +18,7 @@ pub(crate) fn json(bytes: &[u8]) -> Cow<'_, str> {
     if text.contains('\\') { paired(&text).into() } else { text }
 }
 
-/// The same JSON without halves of pairs of surrogates, as programs write them whose texts are
+/// The JSON without halves of pairs of surrogates, which are written by programs whose texts are
 /// UTF-16, or that keep bytes in them which are no text.
 fn paired(text: &str) -> String {
     let (mut paired, mut rest) = (String::with_capacity(text.len()), text);

@@ -1,6 +1,6 @@
 //! Every bound of the server, one constant each, with its reason.
 //!
-//! A client that keeps to them notices none; one that does not is told which it broke.
+//! A client that keeps to them notices none; one that does not learns which it broke.
 
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ pub(crate) const BODIES_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a request's head: as many as other servers accept.
 pub(crate) const HTTP_HEAD_BYTES_MAX: usize = 32 << 10;
 
-/// The same on HTTP/2, where it is the frames' own count.
+/// Bytes of a request's head on HTTP/2, where it is the frames' own count.
 pub(crate) const HTTP2_HEAD_BYTES_MAX: u32 = 32 << 10;
 
 /// Bytes that a quiet connection keeps of each of its three buffers: those of a usual request need
@@ -228,7 +228,7 @@ pub(crate) const RESP_IDLE_CHECKS: u32 = 20;
 /// their way, and nothing in the protocol says that no more will come.
 pub(crate) const RESP_LAST_WAIT: Duration = Duration::from_millis(50);
 
-/// How often such commands are answered: a client that never pauses is told so by the end.
+/// How often such commands are answered: a client that never pauses learns it from the end.
 pub(crate) const RESP_LAST_TURNS_MAX: usize = 16;
 
 /// Limits that a connection remembers by their parameters; another one is looked up.
@@ -263,13 +263,13 @@ pub(crate) const CALM_FRAMES_MAX: u32 = 4_096;
 pub(crate) const CALM_EACH: u32 = 2;
 pub(crate) const CALM_TIME: Duration = Duration::from_secs(10);
 
-/// Bytes that are still read of a peer which was told to be calm, so that it gets to hear it.
+/// Bytes that are still read of a peer after it was asked to be calm, so that it gets to hear it.
 pub(crate) const CALM_BYTES_MAX: usize = 1 << 20;
 
-/// How often a log line tells of callers that are refused: whoever guesses does not fill a disk.
+/// How often refused callers are logged: a client that guesses does not fill a disk.
 pub(crate) const REFUSALS_TOLD_EVERY_SECS: u64 = 1;
 
-/// Callers that have series of their own: those for whom the most is held.
+/// Callers that have series of their own: those that the most is held for.
 pub(crate) const METRIC_CALLERS_MAX: usize = 20;
 
 /// For how long a permit is held unless the caller says otherwise.
@@ -286,7 +286,7 @@ pub(crate) const CLOCK_STEP_MAX: Duration = Duration::from_hours(366 * 24);
 
 // Metrics.
 
-/// Rules that have series of their own; what is beyond them is told in sum.
+/// Rules that have series of their own; the rules beyond them are reported as a sum.
 pub(crate) const METRIC_RULES_MAX: usize = 500;
 
 // Envoy's rate limit service.

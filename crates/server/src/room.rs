@@ -182,8 +182,8 @@ impl Place {
         true
     }
 
-    /// The same, but it waits while others have it, but not for long; whether there
-    /// is enough in the end.
+    /// Takes room as `grow_at_once` does, but waits while others have it, though not for long.
+    /// Returns whether there is enough in the end.
     pub(crate) async fn grow(&mut self, bytes: usize) -> bool {
         if self.grow_at_once(bytes) {
             return true;
@@ -316,7 +316,8 @@ impl<B: Body<Data = Bytes> + Unpin> Kept<B> {
         Kept { first: None, body, place: None, _talk: Some(talk) }
     }
 
-    /// The same for a body of one message, whose length is known once it is read.
+    /// Keeps its place until it is taken, as `new` does, for a body of one message, whose length is
+    /// known once it is read.
     pub(crate) async fn read(
         mut body: B,
         mut place: Place,

@@ -35,7 +35,7 @@ pub struct Settings {
     pub policy: Option<PathBuf>,
     /// A folder of envoyproxy/ratelimit's files: Envoy is answered by these, not by the policy.
     pub envoy_config: Option<PathBuf>,
-    /// What Envoy is told beside the decision.
+    /// What the answer to Envoy says beside the decision.
     pub rls: RlsSettings,
     /// Where states are saved, if they are kept in this process.
     pub snapshot: Option<SnapshotSettings>,

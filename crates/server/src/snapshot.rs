@@ -18,7 +18,7 @@ pub struct SnapshotSettings {
     pub every: Duration,
 }
 
-/// Saves every so often, until it is told to stop.
+/// Saves every so often, until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     desk: Arc<Desk>,

@@ -39,7 +39,7 @@ impl Stand {
         Stand::on(Runtime::new().expect("a runtime"), gate, guard)
     }
 
-    /// The same with what is counted in a Redis.
+    /// A stand as `new` makes it, but with the counts in a Redis.
     fn on_redis(redis: &Redis, guard: Guard) -> Stand {
         let runtime = Runtime::new().expect("a runtime");
         let clock = Arc::new(ManualClock::new()) as Arc<dyn Clock>;

@@ -23,7 +23,7 @@ pub trait Subject {
     fn change(&mut self, rule: &Self::Rule, policy: Policy, now: Tick) -> Self::Rule;
 
     /// Whether all keys are asked about just before such a change: a store that keeps states under
-    /// each policy by itself may find one of before there, where only time has emptied it.
+    /// each policy by itself may find an earlier state there, where only time has emptied it.
     fn is_asked_before_change(&mut self, _rule: &Self::Rule, _policy: &Policy) -> bool {
         false
     }

@@ -57,13 +57,13 @@ impl Oracle {
         oracle.overdraft(Some(limit))
     }
 
-    /// The same that is debited with what it refuses: until it is overdrawn by a limit.
+    /// The oracle, but debited with what it refuses: until it is overdrawn by a limit.
     #[must_use]
     pub fn refusals(self) -> Oracle {
         Oracle { count_max: 2 * u128::from(self.limit), ..self }
     }
 
-    /// The same whose debits may overdraw it by `cells`, or by all that a state can hold.
+    /// The oracle, but its debits may overdraw it by `cells`, or by all that a state can hold.
     #[must_use]
     pub fn overdraft(self, cells: Option<u32>) -> Oracle {
         let ticks = |cells: u32| (u128::from(cells) * self.per).div_ceil(self.cells);
@@ -179,7 +179,7 @@ impl Oracle {
         }
     }
 
-    /// Gives back up to `cells`, whoever was charged for them.
+    /// Gives back up to `cells`, no matter which request was charged for them.
     pub fn give_back(&mut self, now: Tick, cells: u32) {
         let at = u128::from(now.get());
         match self.kind {

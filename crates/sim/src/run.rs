@@ -9,7 +9,7 @@ use crate::trace::Trace;
 /// A request that was let through.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Pass {
-    /// When it starts: when it was made, or later if it was told to wait.
+    /// When it starts: when it was made, or later if it had to wait.
     pub starts: Tick,
     /// Who made it.
     pub tenant: u32,

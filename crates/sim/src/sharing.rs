@@ -29,7 +29,7 @@ pub struct Shared {
     pub guard: Guard,
     /// Requests of quiet tenants that were answered, in every span of the grid.
     pub quiet: Vec<u32>,
-    /// The same of the noisy one.
+    /// Requests of the noisy tenant that were answered, in every span of the grid.
     pub noisy: Vec<u32>,
     /// What quiet tenants asked for while the noisy one was noisy, and what of it was answered.
     pub quiet_asked: u32,
@@ -123,7 +123,7 @@ fn arrivals(seed: u64) -> Vec<(u64, u32)> {
     arrivals
 }
 
-/// Whoever waits, and who is next.
+/// The requests that wait, and which is next.
 enum Line {
     Plain(VecDeque<(u64, u32)>),
     Fair(Box<Queue<u32>>),

@@ -16,7 +16,7 @@ pub enum Flavor {
     Valkey,
     /// Redis 6.2.
     Redis62,
-    /// Redis 5.0, which is too old for us: to see what it is told.
+    /// Redis 5.0, which is too old for us: to see how it is refused.
     Old,
 }
 

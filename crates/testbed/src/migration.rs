@@ -28,11 +28,12 @@ impl Cluster {
         }
     }
 
-    /// Closes the move: the slot belongs to `to`, and every primary is told so.
+    /// Closes the move: the slot belongs to `to`, and every primary learns so.
     pub fn end_migration(&self, slot: u16, from: usize, to: usize) -> Result<()> {
         let (slot, target) = (slot.to_string(), self.id_of(to)?);
         let call = ["CLUSTER", "SETSLOT", &slot, "NODE", &target];
-        // The new owner first: it takes a new epoch, and whoever asks in between is sent there.
+        // The new owner first: it takes a new epoch, and clients that ask in between
+        // are sent there.
         self.nodes[to].must(&call)?;
         self.nodes[from].must(&call)?;
         let others = (0..self.nodes.len()).filter(|&index| index != from && index != to);

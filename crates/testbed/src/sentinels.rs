@@ -21,7 +21,7 @@ impl Sentinels {
         Sentinels::start_with(Flavor::Redis)
     }
 
-    /// The same with the given program.
+    /// Servers as `start` makes them, but of the given program.
     pub fn start_with(flavor: Flavor) -> Result<Sentinels> {
         let server = Server::builder().flavor(flavor);
         Sentinels::launch(server, |port| sentinel(flavor, port))
@@ -62,7 +62,7 @@ impl Sentinels {
         &self.primary
     }
 
-    /// The same, to kill and restart.
+    /// The server that was the primary at the start, to kill and restart.
     pub fn primary_mut(&mut self) -> &mut Server {
         &mut self.primary
     }
@@ -77,7 +77,7 @@ impl Sentinels {
         &self.watchers
     }
 
-    /// The same, to kill and restart.
+    /// The sentinels themselves, to kill and restart.
     pub fn sentinels_mut(&mut self) -> &mut [Server] {
         &mut self.watchers
     }

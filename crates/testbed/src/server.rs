@@ -119,7 +119,7 @@ impl Server {
         self.running.as_ref().is_some_and(|running| !running.has_ended())
     }
 
-    /// Its working folder: the log, the configuration, and what it keeps if it was told to.
+    /// Its working folder: the log, the configuration, and what it keeps if it is configured to.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -85,7 +85,7 @@ impl ServerBuilder {
         self
     }
 
-    /// The same as a node of a cluster.
+    /// Makes the server a node of a cluster.
     #[must_use]
     pub(crate) fn node(mut self) -> ServerBuilder {
         self.mode = Mode::Node;

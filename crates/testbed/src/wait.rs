@@ -12,7 +12,7 @@ pub fn until(within: Duration, what: &str, mut condition: impl FnMut() -> bool) 
     for_some(within, what, || Ok(condition().then_some(())))
 }
 
-/// Waits for a value. An error counts as not yet, and the last one is told at the deadline.
+/// Waits for a value. An error counts as not yet; the last one is reported at the deadline.
 pub(crate) fn for_some<T>(
     within: Duration,
     what: &str,

@@ -79,7 +79,7 @@ fn start(redis: &str) -> Result<(), Failed> {
 fn receive(connection: TcpStream, calls: &Sender<(Tick, String)>) {
     let clock = SystemClock::new();
     for line in BufReader::new(connection).lines().map_while(Result::ok) {
-        // Whoever listened is gone: so are we.
+        // The receiver is gone: so are we.
         if calls.send((clock.now(), line)).is_err() {
             return;
         }

@@ -21,7 +21,7 @@ pub use tidegate_gate as policy;
 #[cfg(feature = "tower")]
 pub use tidegate_tower as tower;
 
-/// The same decisions for a fleet, on Redis or Valkey.
+/// The decisions of this crate for a fleet, on Redis or Valkey.
 #[cfg(feature = "redis")]
 pub use tidegate_redis as redis;
 

@@ -1,4 +1,4 @@
-//! A backend that does four things at a time, shared by whoever asks: customers who pay get four
+//! A backend that does four things at a time, shared by all its callers: customers who pay get four
 //! times as much of it, exports wait for everything else, and nobody waits for longer than 2 s.
 //!
 //! `for i in $(seq 50); do curl -s -H 'x-api-key: demo' localhost:8080/search & done`

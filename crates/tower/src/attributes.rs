@@ -26,7 +26,7 @@ impl Attributes {
         Attributes::default()
     }
 
-    /// The same with one more; in place of the one that had this name, if there was one.
+    /// The attributes with one more; in place of the one that had this name, if there was one.
     #[must_use]
     pub fn with(
         mut self,

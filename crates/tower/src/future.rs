@@ -1,6 +1,6 @@
 //! A request on its way: decided, held back, served, settled.
 //!
-//! Dropped at any point it leaves nothing behind: whoever is held back leaves the queue, and
+//! Dropped at any point it leaves nothing behind: a request that is held back leaves the queue, and
 //! permits come back.
 
 use std::fmt;

@@ -17,7 +17,8 @@ const UNAVAILABLE: &str = "14";
 const UNAUTHENTICATED: &str = "16";
 
 /// Whether a request is a call of gRPC; if so, the media type of its answer. Only a `POST` is one:
-/// whoever says so of a `GET` would get a refusal that looks like a success, for caches to keep.
+/// a client that says so of a `GET` would get a refusal that looks like a success, for caches to
+/// keep.
 pub(crate) fn media_type(method: &Method, headers: &HeaderMap) -> Option<HeaderValue> {
     let asked = headers.get(header::CONTENT_TYPE).filter(|_| *method == Method::POST)?;
     let rest = asked.as_bytes().strip_prefix(b"application/grpc")?;

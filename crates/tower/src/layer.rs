@@ -49,7 +49,7 @@ impl TidegateLayer {
         TidegateLayer::sharing(Shared { gate, on_refusal: None })
     }
 
-    /// The same for axum: the bodies of responses are axum's own, which costs less, and a router
+    /// The layer for axum: the bodies of responses are axum's own, which costs less, and a router
     /// that this layer was put around can be served: see axum's `ServiceExt`.
     #[cfg(feature = "axum")]
     pub fn for_axum(self) -> TidegateLayer<crate::axum::Axum> {

@@ -146,7 +146,7 @@ impl Wishes {
 }
 
 /// What the layer keeps for as long as a request is in flight. Dropping it carries out what was
-/// wished for, and gives back permits, whoever else still has the limits.
+/// wished for, and gives back permits, even if the limits are still held elsewhere.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     limits: Limits,
@@ -165,7 +165,7 @@ pub(crate) enum Left {
     /// To wait for the end of the body: a permit is to be given back, or somebody may still have a
     /// wish.
     Body,
-    /// To wait for Redis, and to write what the client is told then.
+    /// To wait for Redis, and to write the fields for the client then.
     Settling(Settling),
 }
 
@@ -180,7 +180,7 @@ impl InFlight {
         InFlight { limits, is_over: false, is_refused: false, _keeping: keeping }
     }
 
-    /// Carries out what response and handler say, and writes what the client is told.
+    /// Carries out what response and handler say, and writes the fields for the client.
     pub(crate) fn answered<R>(&mut self, response: &mut http::Response<R>) -> Left {
         let is_refused = response.extensions().get::<IsRefusal>().is_some();
         self.is_refused = is_refused;
@@ -204,9 +204,9 @@ impl InFlight {
         left
     }
 
-    /// Writes what the client is told once everything is settled.
+    /// Writes the fields for the client once everything is settled.
     pub(crate) fn settled(&mut self, headers: &mut HeaderMap) -> Left {
-        // It is not over: whoever had the limits until now may have wished for something since.
+        // It is not over: the holder of the limits until now may have wished for something since.
         let is_refused = self.is_refused;
         self.with(|state, is_alone| state.told(headers, is_alone, is_refused))
     }
@@ -216,7 +216,7 @@ impl InFlight {
         self.with(|state, _| state.admission.came_of(Outcome::Failed));
     }
 
-    /// Trailers have come. Nobody waits for what is done about them: Redis is told all the same.
+    /// Trailers have come. Nobody waits for what is done about them, but it is sent to Redis.
     pub(crate) fn trailed(&mut self, trailers: &HeaderMap) {
         drop(self.with(|state, _| state.hear(Some(trailers))));
     }
@@ -264,7 +264,7 @@ impl Drop for InFlight {
             return;
         }
         self.with(|state, is_alone| {
-            // Nobody is left to wait for Redis: dropped, it is told in the background.
+            // Nobody is left to wait for Redis: dropped, the settling goes on in the background.
             drop(state.carry_out(None));
             // Where nobody else has it, it is dropped, which does the same.
             if !is_alone {
@@ -280,8 +280,8 @@ mod tests {
 
     use super::*;
 
-    /// Whoever wishes for something between the response and its settlement is heard, also if the
-    /// layer has the limits alone by then.
+    /// A wish that is made between the response and its settlement is heard, also if the layer has
+    /// the limits alone by then.
     #[test]
     fn a_wish_while_a_response_is_settled_is_carried_out() {
         let policy = "rules: [{ name: a, limit: 10/h, counts_when: { status: 200 } }]";

@@ -39,7 +39,7 @@ impl<'a> Refusal<'a> {
         }
     }
 
-    /// What a person is told.
+    /// The message for a person.
     pub fn message(&self) -> String {
         self.admission.message()
     }

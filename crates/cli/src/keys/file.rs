@@ -21,8 +21,8 @@ pub(super) fn read(path: &Path) -> Result<KeyFile> {
     of(&file, path)
 }
 
-/// Changes the keys of the file at `path`. Whoever reads it sees all of the change or nothing; it
-/// stays whose it is.
+/// Changes the keys of the file at `path`. A reader sees all of the change or nothing; the file
+/// keeps its owner.
 pub(super) fn change<T>(
     path: &Path,
     begins: Begins,
@@ -119,5 +119,5 @@ fn cannot_read(path: &Path) -> String {
     format!("cannot read `{}`", path.display())
 }
 
-/// For whoever gives out keys, and nobody else.
+/// For the user who gives out keys, and nobody else.
 const MODE: u32 = 0o600;

@@ -15,7 +15,7 @@ use crate::done::Done;
 
 /// The most bytes of a key, as a request may have it.
 const KEY_BYTES_MAX: usize = 1_024;
-/// Whatever is shorter may be found by trying, by whoever has its hash.
+/// A shorter key may be found by trying, by somebody who has its hash.
 const KEY_BYTES_RANDOM: usize = 20;
 
 /// A line of the input.

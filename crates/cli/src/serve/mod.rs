@@ -1,4 +1,4 @@
-//! `tidegate serve`: the server, as it is told by flags, variables and a file.
+//! `tidegate serve`: the server, as flags, variables and a file configure it.
 
 mod args;
 mod banner;
@@ -39,7 +39,7 @@ const SAMPLE: &str = include_str!("sample.yaml");
 /// they should decide is not known, and the rule's name says so in the answer.
 const NO_POLICY: &str = "rules: [{ name: no-policy-was-given, block: true }]";
 
-/// Serves until it is told to stop.
+/// Serves until it is asked to stop.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     let unread = Unread::of(&crate::Cli::command(), std::env::vars_os());
     if let Some(text) = unread.error() {

@@ -9,7 +9,7 @@ pub(crate) fn start() -> u16 {
     answering(200)
 }
 
-/// The same with another status.
+/// Answers as `start` does, but with the given status.
 pub(crate) fn answering(status: u16) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
     let port = listener.local_addr().expect("it is bound").port();

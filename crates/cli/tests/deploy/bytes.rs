@@ -107,8 +107,8 @@ fn knows_no_other_length(client: &Client<'_>) {
     assert_ne!(client.send(("POST", "/upload"), &twice, b"123456789"), 200);
 }
 
-/// The same over HTTP/2, where no header says that a body comes in pieces. Two of the proxies take
-/// it without being told.
+/// Counts bytes over HTTP/2, where no header says that a body comes in pieces. Two of the proxies
+/// accept it without being configured to.
 fn counts_bytes_over_http2(standing: &Standing) {
     let post = |target| {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, standing.port)).expect("it listens");

@@ -22,7 +22,7 @@ share:
   - { name: scarce, match: { path: /scarce }, capacity: 1/h, by: ip, wait: 1ms }
 ";
 
-/// Who could not be let pass is told when to come again; nothing that a client says changes that.
+/// A refused client learns when to come again; nothing that a client says changes that.
 fn refuses_and_tells(standing: &Standing) {
     for left in [1, 0] {
         let answer = standing.get("/limited");
@@ -94,7 +94,7 @@ fn explains(standing: &Standing) {
     assert!(answer.text().contains("\"status\":429"), "{}", answer.text());
 }
 
-/// The method, the whole target, headers and the client's address are told as they were.
+/// The method, the whole target, headers and the client's address are passed on as they were.
 fn tells_the_whole_request(standing: &Standing) {
     let get = || standing.get("/posts").status;
     let post = || standing.send("POST", "/posts", &[]);

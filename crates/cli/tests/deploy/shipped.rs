@@ -22,7 +22,7 @@ pub(crate) fn nginx(tidegate: &Tidegate) -> Option<Standing> {
     nginx_asking(tidegate.http)
 }
 
-/// The same with somebody else at the port that it asks.
+/// Starts nginx as `nginx` does, but with another program at the port that it asks.
 pub(crate) fn nginx_asking(port_asked: u16) -> Option<Standing> {
     is_there(Program::Nginx)?;
     let args = ["-p", ".", "-c", "nginx.conf", "-e", "stderr"];
@@ -53,7 +53,7 @@ pub(crate) fn haproxy(tidegate: &Tidegate) -> Option<Standing> {
     haproxy_asking(tidegate.http)
 }
 
-/// The same with somebody else at the port that it asks.
+/// Starts `HAProxy` as `haproxy` does, but with another program at the port that it asks.
 pub(crate) fn haproxy_asking(port_asked: u16) -> Option<Standing> {
     is_there(Program::Haproxy)?;
     let args = ["-db", "-f", "haproxy.cfg"];
@@ -73,7 +73,7 @@ pub(crate) fn caddy(tidegate: &Tidegate) -> Option<Standing> {
     caddy_asking(tidegate.http)
 }
 
-/// The same with somebody else at the port that it asks.
+/// Starts Caddy as `caddy` does, but with another program at the port that it asks.
 pub(crate) fn caddy_asking(port_asked: u16) -> Option<Standing> {
     is_there(Program::Caddy)?;
     let args = ["run", "--config", "Caddyfile"];

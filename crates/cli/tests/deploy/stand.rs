@@ -50,7 +50,7 @@ impl Standing {
             builder.write(name, &text)?;
         }
         let mut command = program.command()?;
-        // Some keep things in the home of whoever runs them.
+        // Some keep things in the home of the user who runs them.
         command.args(args).env("HOME", builder.folder()).env_remove("XDG_DATA_HOME");
         Ok(Standing { proxy: builder.start(command, Ready::Accepts(port))?, port })
     }

@@ -1,4 +1,4 @@
-//! What of a policy needs the response: no door is told it, and the server says so.
+//! Rules of a policy that need the response: no door receives it, and the server says so.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What the server is told: by flags, by variables and by a file, and wrongly.
+//! Settings of the server: by flags, by variables and by a file, and wrong ones.
 
 use std::fs;
 use std::net::TcpListener;

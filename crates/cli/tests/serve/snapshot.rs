@@ -1,4 +1,4 @@
-//! Where snapshots go: a place that will not do is known at the start, and a loss is told.
+//! Where snapshots go: a place that will not do is known at the start, and a loss is reported.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -22,7 +22,7 @@ const FLAGS: [&str; 6] = ["--clock", "manual", "--snapshot", "states", "--drain"
 /// Longer than a drain: a busy machine takes its time.
 const DRAINED: Duration = Duration::from_secs(70);
 
-/// Asks until the connection ends; how many passes it was told of.
+/// Asks until the connection ends; returns how many passes the client has heard of.
 fn asks_until_the_end(mut talk: Talk, asked: &AtomicU64) -> u64 {
     let mut passed = 0;
     while let Ok(passes) = talk.ask() {
@@ -33,7 +33,7 @@ fn asks_until_the_end(mut talk: Talk, asked: &AtomicU64) -> u64 {
     passed
 }
 
-/// Sends without waiting for answers; how many passes it was told of.
+/// Sends without waiting for answers; returns how many passes the client has heard of.
 fn pours_until_the_end(port: u16, asked: &AtomicU64) -> u64 {
     let stream = connected(port).unwrap();
     let mut writer = Resp::over(stream.try_clone().unwrap());
@@ -58,7 +58,7 @@ fn pours_until_the_end(port: u16, asked: &AtomicU64) -> u64 {
     })
 }
 
-/// Whoever asks for a policy to be read again, where there is none, ends nothing.
+/// A request to read a policy again, where there is none, ends nothing.
 #[test]
 fn a_server_without_a_policy_outlives_a_hangup() {
     let mut builder = Daemon::builder().unwrap();
@@ -246,7 +246,7 @@ fn calls_answered(mut frames: &[u8]) -> u64 {
     answered
 }
 
-/// Who reads late has more on its way when the connection ends, and a system that is told to close
+/// A client that reads late has more on its way when the connection ends, and a system that closes
 /// such a connection throws away what was not read yet.
 #[test]
 fn a_client_that_reads_late_finds_every_answer() {

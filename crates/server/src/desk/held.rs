@@ -97,7 +97,7 @@ impl Held {
         drop(over);
     }
 
-    /// The callers for whom the most is held, and how much is held for all others.
+    /// The callers that the most is held for, and how much is held for all others.
     pub(crate) fn most(&self, count: usize) -> (Vec<(Caller, usize)>, usize) {
         self.lock().ration.most(count)
     }

@@ -56,7 +56,7 @@ pub(crate) struct Desk {
     /// Of connections that go on without a pause, and of those that have just come.
     pub(crate) turns: Turns,
     pub(crate) newcomers: Newcomers,
-    /// By which keys of callers behind proxies are told apart.
+    /// Hashes the keys that distinguish callers behind proxies.
     keys: RandomState,
     is_ready: AtomicBool,
 }
@@ -95,8 +95,8 @@ impl Desk {
         }
     }
 
-    /// For whom something is held: for whoever asks, unless that is a proxy that asks for others.
-    /// Then it is whoever has this key.
+    /// The caller that something is held for: `caller` itself, unless that is a proxy that asks for
+    /// others. Then it is the client that has this key.
     pub(crate) fn holds_for(&self, caller: Caller, peer: IpAddr, key: impl Hash) -> Caller {
         match caller {
             Caller::Address(_) if self.gate.rules().trusts(peer) => {
@@ -138,7 +138,7 @@ impl Desk {
         }
     }
 
-    /// Says in the log what of the policy needs the response: no door is told it.
+    /// Logs which rules of the policy need the response: no door receives it.
     pub(crate) fn warn_of_responses(&self) {
         let rules = self.gate.rules();
         let all = rules.needs_response();
@@ -157,8 +157,8 @@ impl Desk {
         );
     }
 
-    /// Puts the policy's file in force as it is now; nothing, if it is not in a file. To read a
-    /// pipe again would be to wait for whoever writes to it.
+    /// Puts the policy's file in force as it is now; nothing, if it is not in a file. Reading a
+    /// pipe again would mean waiting for its writer.
     pub(crate) fn reload(&self) -> Option<Reloaded> {
         let policy = self.policy.as_deref().filter(|it| !it.exists() || Watch::can_be_of(it))?;
         let reloaded = self.gate.reload(policy);

@@ -1,7 +1,7 @@
 //! So many places for each caller, and for all together.
 //!
-//! The last quarter of all places is for callers that have few: whoever fills the rest shuts out
-//! none of those who come now and then.
+//! The last quarter of all places is for callers that have few: a caller that fills the rest does
+//! not shut out those that come now and then.
 
 use std::collections::HashMap;
 

@@ -13,7 +13,7 @@ use crate::limits;
 
 /// The whole body.
 pub(super) async fn whole(desk: &Desk, body: Incoming) -> Result<Whole, Problem> {
-    // Who says beforehand that it is too long is told at once.
+    // A client that declares a length that is too long gets the error at once.
     if (limits::HTTP_BODY_BYTES_MAX as u64) < body.size_hint().lower() {
         return Err(too_long());
     }
@@ -45,7 +45,7 @@ pub(super) fn media_type(headers: &http::HeaderMap) -> Option<&[u8]> {
     headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes)
 }
 
-/// The same, of text that is said to be of this type.
+/// Reads as `read` does, but takes text and the media type that it is said to have.
 pub(super) fn read_as<'b, T: Deserialize<'b>>(
     media_type: Option<&[u8]>,
     body: &'b str,

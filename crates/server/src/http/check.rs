@@ -1,4 +1,4 @@
-//! `check`, `peek` and `reset`: what a request is told as JSON, and what is said of it.
+//! `check`, `peek` and `reset`: the requests that they take as JSON, and their answers.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -113,7 +113,7 @@ impl<'a> Wanted<'a> {
         ask
     }
 
-    /// For whom something of it is held.
+    /// The caller that something of it is held for.
     pub(super) fn caller(&self, desk: &Desk, shown: Shown<'_>) -> Caller {
         let Shown { visitor, token } = shown;
         desk.holds_for(desk.guard.caller(visitor, token), visitor.peer, self.ip)
@@ -148,7 +148,8 @@ pub(super) async fn check(
     Ok(reply::with_type(out, "application/json"))
 }
 
-/// The same, written to a place. A problem is known before anything is charged.
+/// Decides as `check` does, but writes the answer to `to`. A problem is known before anything is
+/// charged.
 pub(super) async fn decide(
     desk: &Desk,
     (media_type, shown): (Option<&[u8]>, Shown<'_>),
@@ -254,13 +255,14 @@ pub(super) async fn reset(desk: &Desk, headers: &HeaderMap, body: &[u8]) -> Resu
 
 /// Writes one admission.
 fn tell(mut admission: Admission, out: &mut Vec<u8>) {
-    // It only asked: whoever wants to keep a place acquires it.
+    // It only asked: a client that wants to keep a place acquires it.
     admission.leave();
     json::write(out, &admission, &[]);
 }
 
-/// The same with a receipt: it is kept, so that it can be given back. Where there is nothing to
-/// give back, or no room for that, the decision stands and is told without one.
+/// Writes one admission as `tell` does, but with a receipt: the admission is kept, so that it can
+/// be given back. Where there is nothing to give back, or no room for that, the decision stands and
+/// is written without a receipt.
 fn tell_with_receipt(desk: &Desk, caller: Caller, mut admission: Admission, out: &mut Vec<u8>) {
     admission.leave();
     if !admission.verdict().passes() || !admission.can_be_refunded() {

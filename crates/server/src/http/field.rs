@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::legible;
 
-/// A whole number: `3`, and `3.0`, which is the same to whoever knows only one kind of number.
+/// A whole number: `3`, and `3.0`, which is the same to clients with only one kind of number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Whole(pub(super) u64);
 

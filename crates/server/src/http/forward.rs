@@ -1,7 +1,7 @@
 //! For proxies that ask before they let a request through: nginx, Caddy, Traefik and their like.
 //!
-//! There are two dialects, each at an address of its own: whoever can choose which headers count
-//! could choose what they are counted as.
+//! There are two dialects, each at an address of its own: a client that can choose which headers
+//! count could choose what its requests are counted as.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -49,7 +49,7 @@ pub(super) async fn forwarded(
     decide(desk, head, visitor, &dialect, notes).await
 }
 
-/// `/v1/auth-request`, as nginx is told to ask.
+/// `/v1/auth-request`, as nginx is configured to ask.
 pub(super) async fn original(
     desk: &Desk,
     head: &Parts,
@@ -80,8 +80,8 @@ async fn decide(
         // Others may have come between the look at a queue and the place in it.
         admission.hurry(patience).await;
     }
-    // A proxy lets through what is answered: what is to be held back is held back here. Whoever
-    // hangs up leaves the queue.
+    // A proxy lets through what is answered: what is to be held back is held back here. A client
+    // that hangs up leaves the queue.
     let admission = admission.start().await;
     notes.admission(&admission);
     let mut reply = if admission.verdict().passes() {
@@ -102,8 +102,8 @@ async fn decide(
     Ok(reply)
 }
 
-/// The request as the proxy tells of it. What is odd is told all the same: whatever was left out
-/// instead would be a way around the rules for it.
+/// The request as the proxy describes it. Odd values are passed on as well: leaving one out would
+/// be a way around the rules for it.
 fn asked_about<'h>(
     head: &'h Parts,
     visitor: Visitor,

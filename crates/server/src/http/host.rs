@@ -1,6 +1,6 @@
 //! Which host a request is for: it says so, and once.
 //!
-//! Whoever reads the first of two and whoever reads the last take it for two different requests.
+//! A reader that takes the first of two and a reader that takes the last see different requests.
 
 use http::Version;
 use http::header::HOST;

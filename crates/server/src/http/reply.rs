@@ -24,7 +24,7 @@ impl Problem {
         Problem { status, detail: detail.into(), allow: None }
     }
 
-    /// The same, saying which methods would be accepted.
+    /// Adds to the problem which methods would be accepted.
     pub(super) fn allowing(mut self, methods: &str) -> Problem {
         self.allow = HeaderValue::from_str(methods).ok();
         self

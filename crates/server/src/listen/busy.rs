@@ -99,8 +99,8 @@ impl Busy {
         self.0.was_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Lets a connection that was told to end do so: all that was asked is answered, but for a peer
-    /// that neither asks nor goes nobody waits for long.
+    /// Lets a connection that was asked to end do so: all that was asked is answered, but nobody
+    /// waits for long for a peer that neither asks nor goes.
     pub(crate) async fn finish<C: Future>(&self, mut connection: Pin<&mut C>) {
         let mut was_idle = false;
         loop {

@@ -1,8 +1,8 @@
 //! A stream that counts the frames of HTTP/2 which make us work and ask nothing.
 //!
-//! The stack below answers pings and settings for as long as they come. Who sends too many of them
-//! is told so (`GOAWAY`, `ENHANCE_YOUR_CALM`) and left. What does not begin as HTTP/2 does is
-//! passed on as it is.
+//! The stack below answers pings and settings for as long as they come. A peer that sends too many
+//! of them gets `GOAWAY` with `ENHANCE_YOUR_CALM`, and its connection is left. What does not begin
+//! as HTTP/2 does is passed on as it is.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;

@@ -1,6 +1,6 @@
 //! The administrators' socket: a file that only the user who runs the server can open, and `root`.
 //!
-//! Whoever can open it administers. So it has its mode before anybody is listened to.
+//! A client that can open it administers. So it has its mode before anybody is listened to.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -97,7 +97,7 @@ pub(crate) async fn administer<D: Door>(
     all_did
 }
 
-/// Whoever is at the other end: on this machine, and trusted with all.
+/// The client at the other end: on this machine, and trusted with all.
 const ADMINISTRATOR: Visitor = Visitor {
     peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
     certified: Some(Role::Admin),

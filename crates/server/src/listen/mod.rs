@@ -74,7 +74,7 @@ pub(crate) async fn until_the_end<S: AsyncRead + Unpin>(stream: &mut S) {
     }
 }
 
-/// What talks to whoever is at the other end of a connection.
+/// What talks to the client at the other end of a connection.
 pub(crate) trait Door: Clone + Send + Sync + 'static {
     /// What it offers in a TLS handshake.
     const OFFER: Offer;

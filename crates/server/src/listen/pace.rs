@@ -1,7 +1,7 @@
 //! How much of a connection is served in one go, whatever is spoken on it.
 //!
-//! Whoever was waited for is served at once, but only so many bytes of it are read. A connection
-//! that has more stands in a line for its next turn, and so does one that has just come, until its
+//! A connection that was waited for is served at once, but only so many bytes of it are read. If it
+//! has more, it stands in a line for its next turn, and so does one that has just come, until its
 //! first words are heard: neither a flood nor a storm of newcomers is then in the way of a client
 //! that asks now and then.
 

@@ -80,7 +80,7 @@ impl Seats {
         of.is_some() && self.each_max <= row.count(of)
     }
 
-    /// As whom somebody is counted, unless it is a proxy.
+    /// The caller that a peer is counted as, unless it is a proxy.
     pub(super) fn counted(&self, peer: IpAddr) -> Option<Caller> {
         (!(self.trusts)(peer)).then(|| Caller::at(peer))
     }

@@ -1,7 +1,8 @@
 //! Who may be in the middle of a TLS handshake: so many of each address, and so many in all.
 //!
-//! Whoever says nothing holds a place until its time is over. So an address waits behind itself
-//! first, and the last places are for addresses that have none: silence is in nobody else's way.
+//! A client that says nothing holds a place until its time is over. So an address waits behind
+//! itself first, and the last places are for addresses that have none: silence is in nobody else's
+//! way.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +20,7 @@ pub(crate) type Trusts = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// The handshakes of a door.
 pub(super) struct Shakes {
-    /// For whoever comes.
+    /// For every address.
     common: Semaphore,
     /// For addresses that are in the middle of no other.
     last: Semaphore,

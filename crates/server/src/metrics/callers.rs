@@ -1,4 +1,4 @@
-//! For whom how much is held, and what there was no room for.
+//! How much is held for which callers, and what there was no room for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,7 +34,7 @@ impl What {
 impl NoRooms {
     pub(super) fn add(&self, what: What, caller: Caller, why: NoRoom) {
         let before = self.0[what as usize].fetch_add(1, Ordering::Relaxed);
-        // The first, and then one of so many: whoever has no room asks again and again.
+        // The first, and then one of so many: a caller that has no room asks again and again.
         if before.is_multiple_of(COMPLAIN_EVERY) {
             let (what, is_its_own) = (what.name(), why == NoRoom::Yours);
             tracing::warn!(%caller, what, is_its_own, "a caller was refused: there is no room");

@@ -1,7 +1,7 @@
 //! What the server counts about itself, as Prometheus reads it.
 //!
 //! Counting is an addition to an atomic; everything else happens when somebody asks. Series are
-//! bounded: beyond so many rules, the rest is told in sum.
+//! bounded: the rules beyond so many are reported as a sum.
 
 mod callers;
 mod histogram;

@@ -58,7 +58,7 @@ impl Refusals {
         tracing::warn!(%peer, door, why, others, "a caller was refused");
     }
 
-    /// Whether a line may be written: one a second, whoever knocks.
+    /// Whether a line may be written: one a second, for all clients together.
     fn is_time(&self, now: Tick) -> bool {
         let second = now.get() / 1_000_000 / limits::REFUSALS_TOLD_EVERY_SECS;
         let before = self.told_at.load(Ordering::Relaxed);

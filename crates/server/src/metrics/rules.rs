@@ -5,7 +5,7 @@ use tidegate_gate::{Gate, RuleCounts};
 use super::text::{Kind, Text};
 use crate::limits::METRIC_RULES_MAX;
 
-/// What each rule said. Beyond so many, the rest is told in sum.
+/// What each rule said. The rules beyond so many are reported as a sum.
 pub(super) fn write(text: &mut Text, gate: &Gate) {
     let mut counts = gate.counts();
     if METRIC_RULES_MAX < counts.len() {

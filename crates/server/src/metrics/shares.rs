@@ -1,6 +1,6 @@
 //! What tenants share: who waits, what is out, and what became of the others.
 //!
-//! A policy has few shares, so that each is told by itself.
+//! A policy has few shares, so that each is reported by itself.
 
 use tidegate_gate::{Gate, ShareStats};
 

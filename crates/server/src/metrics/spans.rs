@@ -12,7 +12,7 @@ pub(crate) struct SpanCounts {
     failed: AtomicU64,
 }
 
-/// The same, as it was at one time.
+/// The values of [`SpanCounts`], as they were at one time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct SpansRead {
     pub(crate) exported: u64,

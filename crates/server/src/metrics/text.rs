@@ -41,7 +41,7 @@ impl Text {
         self.line("", labels, None, &value.to_string());
     }
 
-    /// The same, of one that is no whole number.
+    /// One value of the family that is no whole number.
     pub(crate) fn number(&mut self, labels: &[(&str, &str)], value: &str) {
         self.line("", labels, None, value);
     }

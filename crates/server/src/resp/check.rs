@@ -1,4 +1,4 @@
-//! A request as it stands in `TIDEGATE.CHECK` and its like, and what is told of it.
+//! A request as it stands in `TIDEGATE.CHECK` and its like, and the reply to it.
 
 use std::borrow::Cow;
 

@@ -60,7 +60,7 @@ where
 {
     let mut line = Line::new(stream, Conversation::new(session), stop.clone(), busy.clone());
     let closed = line.run(desk, stop).await;
-    // Whoever does not listen any more need not be told.
+    // A client that does not listen any more need not hear of it.
     let _ = timeout(RESP_WRITE_DEADLINE, line.stream.shutdown()).await;
     match closed {
         // For at most as long as the server takes to stop.
@@ -262,7 +262,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     }
 
     /// Waits for replies; `false` if the client goes away while any of them waits for a turn: then
-    /// all leave, and whoever is behind in the queue moves up.
+    /// all leave, and the requests behind them in the queue move up.
     async fn settle(&mut self, replies: Vec<Waiting>, notes: &mut Notes<'_>) -> bool {
         let is_watched = waiting::any_turn(&replies);
         let Line { stream, input, out, .. } = self;

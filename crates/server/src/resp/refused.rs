@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Refused(pub(super) Cow<'static, str>);
 
-/// Bytes of a client's own words that are told back to it.
+/// Bytes of a client's own words that a message repeats.
 const ECHO_BYTES_MAX: usize = 128;
 
 impl Refused {

@@ -151,7 +151,7 @@ impl Parameters {
         self.dialect.write(&Decision { verdict, limit, remaining: 0, reset_after }, reply);
     }
 
-    /// The same for whoever names the same limit.
+    /// A name for the limit; commands that name the same limit have the same name for it.
     fn name(self) -> String {
         let Parameters { dialect, burst_max, count, period_secs } = self;
         format!("{}:{burst_max}:{count}:{period_secs}", dialect.name())

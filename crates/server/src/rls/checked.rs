@@ -1,7 +1,8 @@
 //! What is wrong with a request, and what is too much of it.
 //!
-//! Only what an operator gets wrong is an error. Unless it is told otherwise, Envoy lets a request
-//! pass that it gets an error about: so whatever a client can write is judged, however long or odd.
+//! Only what an operator gets wrong is an error. Unless it is configured otherwise, Envoy lets a
+//! request pass that it gets an error about: so everything that a client can write is judged,
+//! however long or odd.
 
 use tonic::Status;
 

@@ -103,7 +103,7 @@ impl RateLimits {
         self.by_policy(request, notes).await
     }
 
-    /// The same for a request in JSON: 200, 429, or 400 for what cannot be read.
+    /// Decides about a request in JSON: 200, 429, or 400 for what cannot be read.
     pub async fn json(&self, body: &[u8]) -> (StatusCode, Vec<u8>) {
         json::answer(self, body).await
     }

@@ -189,7 +189,8 @@ fn status(admission: &Admission) -> DescriptorStatus {
     answer::limited(passes, limit, closest.decision.remaining, closest.decision.reset_after)
 }
 
-/// The fields of all: lists are joined, and of the rest those of whoever refuses, or is closest to.
+/// The fields of all: lists are joined, and the rest are those of the admission that refuses, or is
+/// closest to refusing.
 fn fields(admissions: &[Admission]) -> Vec<HeaderValue> {
     let [rest @ .., _] = admissions else { return Vec::new() };
     let speaks = admissions.iter().min_by_key(|it| {

@@ -31,7 +31,7 @@ pub(crate) struct Exporter {
     hint: &'static str,
 }
 
-/// What sends spans on, until it is told to end.
+/// What sends spans on, until it is stopped.
 #[derive(Debug)]
 pub(crate) struct Exporting {
     stop: oneshot::Sender<()>,

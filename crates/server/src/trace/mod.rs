@@ -84,7 +84,7 @@ impl Traces {
             .map_or_else(Traced::default, |on| on.begin(begun, said(), || parent(headers)))
     }
 
-    /// The same, from a caller that says it at most once.
+    /// A request that begins, from a caller that says at most once of which trace it is a part.
     #[inline]
     pub(crate) fn begin_by(&self, begun: Tick, said: Option<&[u8]>) -> Traced {
         let parent = || said.and_then(Parent::read);

@@ -1,6 +1,6 @@
 //! What is noted of the decisions about a traced request.
 //!
-//! Several decisions in one request, as in a batch, are told as one: the strictest.
+//! Several decisions in one request, as in a batch, are noted as one: the strictest.
 
 use tidegate_core::{Decision, Verdict};
 use tidegate_gate::{Admission, By};

@@ -147,7 +147,8 @@ fn connector(roots: RootCertStore) -> Result<TlsConnector, rustls::Error> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// Whom the system trusts; what of it cannot be read is left out, as everybody does.
+/// The authorities that the system trusts; those that cannot be read are left out, as everybody
+/// does.
 fn system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

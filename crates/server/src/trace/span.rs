@@ -1,4 +1,4 @@
-//! A span that is over, and how it is told to a collector.
+//! A span that is over, and how it is sent to a collector.
 
 use std::borrow::Cow;
 

@@ -162,7 +162,7 @@ fn a_name_that_somebody_else_chose_administers_nothing() {
     }
 }
 
-/// They carry the headers of the request that they ask about, whoever sent it.
+/// Proxies' requests carry the headers of the request that they ask about, from any sender.
 #[test]
 fn proxies_are_answered_whatever_a_browser_sent_to_them() {
     let world = World::new("rules: [{ name: all, limit: 2/h }]");
@@ -231,7 +231,7 @@ fn a_socket_takes_no_place_that_is_taken() {
     assert!(UnixStream::connect(&taken).is_ok());
 }
 
-/// Whoever has a token may use it at each door; it is not the address that counts.
+/// A client that has a token may use it at each door; it is not the address that counts.
 #[test]
 fn the_redis_protocol_asks_for_a_proof_as_well() {
     let world = used_up(|_| {});

@@ -1,4 +1,4 @@
-//! Whoever is slow, silent or one too many is let go in time, and nobody else notices.
+//! A client that is slow, silent or one too many is let go in time, and no other client notices.
 //!
 //! The deadlines are those of tests: the real ones are the same code with other numbers.
 
@@ -145,7 +145,7 @@ fn long_bodies_that_never_end_are_in_nobodys_way() {
     let mut streams: Vec<TcpStream> = (0..110)
         .map(|_| {
             let mut stream = connected(world.at.http.unwrap());
-            // Those for whom there is no room are let go before they have sent it all.
+            // Clients that there is no room for are let go before they have sent it all.
             let _ = stream.write_all(&begun);
             stream
         })

@@ -26,7 +26,7 @@ struct Doors {
     http: Http,
     resp: Resp,
     grpc: Http2<TcpStream>,
-    /// After its clients: whoever stops waits for those who are there.
+    /// After its clients: a server that stops waits for those that are connected.
     world: World,
 }
 

@@ -73,7 +73,7 @@ impl Client {
         self.over(connected(to), offer)
     }
 
-    /// The same over a connection that is there.
+    /// Connects as `connect` does, but over a socket that is already connected.
     pub(crate) fn over(&self, mut socket: TcpStream, offer: &[&[u8]]) -> std::io::Result<Secret> {
         let mut config = self.config.clone();
         config.alpn_protocols = offer.iter().map(|it| it.to_vec()).collect();

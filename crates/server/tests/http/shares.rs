@@ -44,7 +44,7 @@ fn a_place_is_waited_for_and_handed_on() {
         let release = json!({ "permit": first.1["permit"], "cost": 3 }).to_string();
         assert_eq!(world.post("/v1/release", &release).1["released"], true);
         assert_eq!(verdict(&second.join().expect("it waits")), "allow");
-        // Whoever has the place now is never heard of again: it comes back by its lease.
+        // The client that has the place now is never heard of again: it comes back by its lease.
         let third = scope.spawn(|| acquire("c"));
         wait_for(&world, "tidegate_share_waiting", 1);
         world.clock.advance(Span::from_secs(5));

@@ -114,7 +114,7 @@ async fn a_limit_of_the_request_overrides_the_configured_one() {
     assert_eq!(stand.send(own).await.unwrap().overall_code(), Code::OverLimit, "of no known unit");
 }
 
-/// Whoever may choose a limit has no fresh count under each, and there is no end of them.
+/// A client that may choose a limit has no fresh count under each; there is no end of limits.
 #[tokio::test]
 async fn different_limits_that_come_along_have_one_count() {
     let files = Files::new(WEB);

@@ -52,7 +52,7 @@ impl Stand {
         Stand::at(SocketAddr::from(([127, 0, 0, 1], 0)), policy, folder, rls).await
     }
 
-    /// The same at an address of choice.
+    /// A stand as `new` makes it, but at the given address.
     pub(crate) async fn at(
         grpc: SocketAddr,
         policy: &str,
@@ -62,7 +62,7 @@ impl Stand {
         Stand::with(grpc, policy, folder, |settings| settings.rls = rls).await
     }
 
-    /// The same with other settings.
+    /// A stand as `at` makes it, but with other settings.
     pub(crate) async fn with(
         grpc: SocketAddr,
         policy: &str,
@@ -72,7 +72,7 @@ impl Stand {
         Stand::on(Gate::builder().text(policy), clock(), grpc, folder, change).await
     }
 
-    /// The same with states where you say.
+    /// A stand as `with` makes it, but with states where the given gate keeps them.
     pub(crate) async fn on(
         gate: GateBuilder,
         clock: Arc<ManualClock>,

@@ -30,7 +30,7 @@ impl World {
         World::with(policy, |_| {})
     }
 
-    /// The same with other settings.
+    /// All doors, by this policy, with other settings.
     pub(crate) fn with(policy: &str, set: impl FnOnce(&mut Settings)) -> World {
         let clock = Arc::new(ManualClock::new());
         let gate = Gate::builder().text(policy).clock(clock.clone());
@@ -87,7 +87,7 @@ impl World {
         answer(&Http::post(self.http(), path, body).expect("an answer"))
     }
 
-    /// The same by an administrator.
+    /// Posts JSON as an administrator; the status and what was answered.
     pub(crate) fn administer(&self, path: &str, body: &str) -> (u16, Value) {
         let headers = [("content-type", "application/json"), ("x-tidegate-token", &*self.token)];
         let mut http = Http::connect(self.http()).expect("it listens");

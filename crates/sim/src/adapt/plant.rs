@@ -52,7 +52,7 @@ impl Service {
         Some(work)
     }
 
-    /// Gives work to whoever has none.
+    /// Gives work to the workers that have none.
     pub(super) fn employ(&mut self, now: Tick) {
         let at = now_seconds(now);
         let workers = self.scenario.workers_at(at) as usize;

@@ -5,7 +5,7 @@ use tidegate_core::Span;
 /// How much the service can do at a time of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Profile {
-    /// The same all along.
+    /// As much all along.
     Steady,
     /// Workers are multiplied by `by` at `at`.
     Step {

@@ -1,5 +1,5 @@
-//! The same picture as PNG. Text is drawn with the font that lies beside this crate's sources, so
-//! that a machine without fonts draws the same picture.
+//! A picture as PNG instead of SVG. Text is drawn with the font that lies beside this crate's
+//! sources, so that a machine without fonts draws the same picture.
 
 use std::fmt;
 use std::sync::Arc;

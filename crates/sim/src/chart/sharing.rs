@@ -278,7 +278,7 @@ impl Plot<'_> {
         path
     }
 
-    /// The same in stripes, which leave to be seen what is behind.
+    /// The area between two curves in stripes, which let what is behind them be seen.
     fn stripes(&self, low: &[f64], high: &[f64]) -> Path {
         let mut path = Path::default();
         for (index, (low, high)) in (0_u32..).zip(low.iter().zip(high)) {

@@ -1,4 +1,4 @@
-//! The layer by Redis: what was wished for is done, and told, whoever goes away meanwhile.
+//! The layer by Redis: what was wished for is done and reported, no matter which side goes away.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it is wrong")]
 
@@ -41,7 +41,7 @@ async fn still(policy: &str) -> (Server, Gate, Arc<ManualClock>) {
     (server, gate, clock)
 }
 
-/// A gate by a clock, on a server that is told the time by another.
+/// A gate by a clock, on a server that gets its time from another.
 async fn gate_by(
     server: &Server,
     policy: &str,
@@ -96,7 +96,7 @@ fn all_are_charged(gate: &Gate) -> impl Future<Output = ()> {
     }
 }
 
-/// Polls once, for whoever waits here.
+/// Polls once, for the task that waits here.
 async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
@@ -155,7 +155,7 @@ async fn a_client_that_goes_while_it_is_settled_pays_as_well() {
     all_are_charged(&gate).await;
 }
 
-/// What a client is told by Redis, which is what it is told in this process.
+/// What a client hears by Redis, which is what it hears in this process.
 async fn told_by_both<H, F>(policy: &str, requests: Vec<Request<()>>, handler: H) -> Vec<String>
 where
     H: Fn(Limits, Arc<ManualClock>) -> F + Clone,
@@ -236,7 +236,7 @@ async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     panic!("it does not come to that");
 }
 
-/// The same as in this process; Redis is told by a task of its own.
+/// A permit in Redis is renewed as one in this process is; a task of its own writes to Redis.
 #[tokio::test]
 async fn a_permit_in_redis_is_renewed_for_as_long_as_its_request_is_in_flight() {
     for ahead in [0, 1_000_000] {

@@ -1,4 +1,4 @@
-//! What clients are told, to the byte.
+//! Responses that clients see, to the byte.
 
 use crate::support::{Hello, call, from, header, limited, request, status, told, with};
 use tidegate_core::Span;
@@ -85,7 +85,7 @@ x-ratelimit-reset: 1721044800
     assert_eq!(told(&response), expected.trim_start());
 }
 
-/// How long clients are told to wait, `early` before a request would pass.
+/// How long `Retry-After` asks clients to wait, `early` before a request would pass.
 #[track_caller]
 fn retry_after(early: Span) -> String {
     let (mut service, _, clock) = limited("rules: [{ name: slow, key: ip, limit: 1/10s }]");

@@ -158,8 +158,8 @@ fn permits_of_one_client_and_of_all_come_back_together() {
     assert!(again.iter().all(|response| response.status() == 200));
 }
 
-/// Whoever is slow is not lost: neither a handler that takes long, nor a client that reads slowly,
-/// while nobody asks for more of the body.
+/// A handler that takes long is not lost, nor is a client that reads slowly, while nobody asks for
+/// more of the body.
 #[test]
 fn a_permit_is_renewed_for_as_long_as_its_request_is_in_flight() {
     let (gate, clock) = gate(ONE);

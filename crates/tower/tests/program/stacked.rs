@@ -16,7 +16,7 @@ fn left(gate: &Gate) -> Vec<u32> {
 }
 
 /// What one layer refuses says nothing about the service: a share around it learns nothing from
-/// that, or whoever provokes refusals would take its capacity away. And the client is told why.
+/// that, or clients that provoke refusals would take its capacity away. And the client learns why.
 #[test]
 fn what_a_layer_refuses_is_no_failure_to_those_around_it() {
     let around = "
@@ -53,7 +53,7 @@ share: [{ name: backend, capacity: 100 in flight, adaptive: 5%, by: ip }]";
     }
 }
 
-/// The same gate twice charges twice, and both come back.
+/// One gate in two layers charges twice, and both charges come back.
 #[test]
 fn one_gate_twice_gives_everything_back() {
     let (gate, _) = support::gate(POLICY);

@@ -85,7 +85,7 @@ impl Drop for Served {
     }
 }
 
-/// A body that goes on until it ends as it is told to.
+/// A body that goes on until it ends as `end` says.
 struct Pieces {
     left: u32,
     end: End,
@@ -121,7 +121,7 @@ impl http_body::Body for Pieces {
     }
 }
 
-/// Answers as the path says. Whoever is in here is being served, until the response has been sent.
+/// Answers as the path says. A request in here is being served, until the response has been sent.
 async fn answer(State(inside): State<Arc<Inside>>, request: Request) -> Response {
     let served = inside.enter();
     let pieces =
@@ -151,7 +151,7 @@ impl Program {
         Program::layered(|gate, router| router.layer(TidegateLayer::new(gate.clone())))
     }
 
-    /// The same with other layers.
+    /// A program as `new` makes it, but with other layers.
     pub fn layered(layers: impl FnOnce(&Gate, Router) -> Router) -> Program {
         let (gate, clock) = support::gate(POLICY);
         let inside = Arc::new(Inside::default());
@@ -233,7 +233,7 @@ pub fn until<T: PartialEq + std::fmt::Debug>(is: impl Fn() -> T, wanted: T) {
     }
 }
 
-/// The same for so many looks; what it is and what it should be if it does not.
+/// Looks as `until` does, but so many times; what it is and what it should be if it does not.
 fn becomes<T: PartialEq>(is: impl Fn() -> T, wanted: T, looks: u32) -> Result<(), (T, T)> {
     for _ in 0..looks {
         if is() == wanted {

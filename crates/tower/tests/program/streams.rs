@@ -1,4 +1,4 @@
-//! Responses that last for longer than anything else: leases, policies, and fields that were told.
+//! Responses that outlast everything else: leases, policies, and fields that were sent.
 
 use std::io::Read as _;
 use std::net::TcpStream;

@@ -61,7 +61,7 @@ fn clones_on_many_threads_lose_nothing_and_give_nothing_twice() {
     assert_eq!(all, (0, 0, vec![PERMITS, 100_000 - charged]));
 }
 
-/// A service with slots, of which one is kept for whoever was told that it is ready.
+/// A service with slots, one of which is kept for a caller that `poll_ready` has let in.
 struct Slotted {
     taken: Arc<AtomicU32>,
     has_slot: bool,

@@ -106,7 +106,7 @@ fn streams_end_with_their_connection() {
     program.is_over();
 }
 
-/// Whoever has no room for an answer has its place for as long as it is not sent, and no longer.
+/// A client without room for an answer has its place while that is not sent, and no longer.
 #[test]
 fn a_window_of_nothing_holds_places_until_its_streams_are_gone() {
     let program = Program::new();

@@ -75,7 +75,7 @@ impl Text {
         Text(Some(Bytes::from_static(text.as_bytes())), None)
     }
 
-    /// The same with a trailer.
+    /// The text with a trailer.
     pub fn with_trailer(mut self, name: &'static str, value: &'static str) -> Text {
         let trailers = self.1.get_or_insert_default();
         trailers.insert(name, http::HeaderValue::from_static(value));
@@ -109,7 +109,7 @@ pub fn request(line: &str) -> Request<()> {
     from("192.0.2.1", line)
 }
 
-/// The same from an address.
+/// A request as `request` makes it, from the given address.
 pub fn from(peer: &str, line: &str) -> Request<()> {
     let (method, uri) = line.split_once(' ').unwrap_or(("GET", line));
     let mut request = Request::builder().method(method).uri(uri).body(()).unwrap();
@@ -118,7 +118,7 @@ pub fn from(peer: &str, line: &str) -> Request<()> {
     request
 }
 
-/// The same with a header.
+/// The request with a header.
 pub fn with(mut request: Request<()>, name: &'static str, value: &[u8]) -> Request<()> {
     request.headers_mut().append(name, http::HeaderValue::from_bytes(value).unwrap());
     request

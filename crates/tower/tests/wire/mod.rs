@@ -34,12 +34,12 @@ impl Server {
         self.send(line, &[], "")
     }
 
-    /// The same with headers.
+    /// Sends a request as `ask` does, with headers.
     pub fn ask_with(&self, line: &str, headers: &[(&str, &str)]) -> Reply {
         self.send(line, headers, "")
     }
 
-    /// The same with headers and a body.
+    /// Sends a request as `ask` does, with headers and a body.
     pub fn send(&self, line: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut upload = Upload::begin(self, line, headers, body.len());
         upload.send(body);

@@ -1,4 +1,4 @@
-//! Commands as clients send them, and what they are told when they are wrong.
+//! Commands as clients send them, and the replies to wrong ones.
 
 use super::super::throttle::Parameters;
 use super::*;

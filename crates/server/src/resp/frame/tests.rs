@@ -37,7 +37,7 @@ fn read(input: &[u8], mut piece: impl FnMut() -> usize) -> Outcome {
     }
 }
 
-/// The same, slowly: by lines, in numbers of the standard library.
+/// Reads the commands slowly: by lines, in numbers of the standard library.
 fn read_slowly(mut input: &[u8]) -> Outcome {
     let mut commands = Vec::new();
     loop {

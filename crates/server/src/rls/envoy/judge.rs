@@ -97,7 +97,7 @@ impl<'j, 'a> Judging<'j, 'a> {
         }
     }
 
-    /// All quotas are used up: what the others would say is told, and nobody is charged.
+    /// All quotas are used up: the answer has what the others would say, and nobody is charged.
     async fn refused_by_quotas(&mut self, normal: &[usize]) -> Verdict {
         let _ = self.ask(normal, false).await;
         let quotas = self.limited().filter(|(_, it)| it.mode == Mode::Quota);

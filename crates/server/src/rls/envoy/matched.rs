@@ -1,4 +1,4 @@
-//! Which limits a request's descriptors are for, and whom they count.
+//! Which limits a request's descriptors are for, and the keys that these count.
 
 use std::collections::BTreeSet;
 
@@ -129,8 +129,8 @@ fn brought<'a>(
     }
 }
 
-/// Whom a descriptor counts: the domain, every key, and every value or the pattern that it shares
-/// its count under.
+/// The key that a descriptor is counted under: the domain, every key, and every value or the
+/// pattern that it shares its count under.
 fn key<'a>(
     request: &'a RateLimitRequest,
     descriptor: &'a RateLimitDescriptor,
