@@ -104,7 +104,7 @@ pub enum AtOnce {
     /// One of the limits has become another one, as at a reload: nothing has happened. The request
     /// is to be judged by the limits that are in force now.
     Changed,
-    /// It has to be [asked](Store::judge), and waited for.
+    /// It has to be [asked](super::Store::judge), and waited for.
     Later,
 }
 
