@@ -1,4 +1,6 @@
 //! Three processes together send what one may: measured where it arrives, with a real Redis.
+#![cfg(feature = "redis")]
+
 use std::process::Command;
 
 use tidegate_testbed::Server;
