@@ -82,7 +82,10 @@ impl<const N: usize> Held<'_, N> {
         }
         let (own, slot_key) = ((rule.table, place.shard), place.slot_key(rule.id));
         let mut owes: Option<[u64; 2]> = None;
-        for at in rule.tables().map(|table| (table, place.shard)) {
+        // Those that are locked: a limit may spread to another table meanwhile, but nobody writes
+        // there without a lock that is held here.
+        let held = self.0.iter().map(|(at, _)| *at).filter(|at| at.1 == place.shard);
+        for at in held.collect::<ArrayVec<Where, N>>() {
             while let Some(state) = self.shard(at).take_other(rule, slot_key, now, limit_table) {
                 self.shard(own).adopt(slot_key, &rule.policy, state);
             }
